@@ -1,0 +1,85 @@
+# Everything runs from .venv, which is built from the hash-locked lists in .ci/locks and nothing else.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+LOCKED := $(VENV)/.locked
+STAMP  := $(VENV)/.installed
+LOCKS  := .ci/locks
+UV     := uv==0.13.9
+DEBIAN := python3 python3-venv
+
+# Pip's notices say nothing about this project; its errors still show.
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+# Directories that exist only once their part is written.
+TYPED := scaler tests $(wildcard bench)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint test-fast test-e2e test-vllm bench proto proto-check lock debian-deps clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Build .venv, again when a lock changed
+
+# A half-built environment is worse than none, so it is built afresh and stamped last.
+$(LOCKED): $(LOCKS)/dev.txt
+	@echo "building $(VENV)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r $<
+	@touch $@
+
+# The project itself is quick, and changes with its metadata.
+$(STAMP): $(LOCKED) pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## Watch the scaler drive an emulated fleet
+	@$(BIN)/slo-scaler demo
+
+test: lint ## Lint, type check, import contracts, proto drift, tests
+	@$(BIN)/python -m pytest -q -m "not e2e and not vllm"
+
+lint: $(STAMP) proto-check ## Everything of `make test` but the tests
+	@$(BIN)/ruff check --quiet --output-format concise
+	@$(BIN)/ruff format --check --quiet || { echo "run: $(BIN)/ruff format"; exit 1; }
+	@$(BIN)/mypy $(TYPED)
+	@$(BIN)/lint-imports --no-logo
+
+test-fast: $(STAMP) ## The tests alone, stopping at the first failure
+	@$(BIN)/python -m pytest -q -x -m "not e2e and not vllm"
+
+test-e2e: $(STAMP) ## Whole processes over real sockets
+	@$(BIN)/python -m pytest -q -m e2e
+
+test-vllm: $(STAMP) ## Against a real vLLM (needs one installed)
+	@$(BIN)/python -m pytest -q -m vllm
+
+bench: $(STAMP) ## The benchmarks
+	@$(BIN)/python -m bench
+
+proto: $(STAMP) ## Regenerate scaler/pb from proto/
+	@.ci/proto .
+
+proto-check: $(STAMP) ## Fail if scaler/pb is not what proto/ generates
+	@.ci/proto --check
+
+# Dev is constrained by runtime, and build by dev: one version of everything, everywhere.
+# Existing pins are kept unless UPGRADE=--upgrade.
+COMPILE = $$tool/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header $(UPGRADE)
+lock: ## Recompute the locks (UPGRADE=--upgrade takes newer releases)
+	@tool=$$(mktemp -d) && trap 'rm -rf "$$tool"' EXIT && \
+	$(PYTHON) -m venv $$tool && $$tool/bin/python -m pip --disable-pip-version-check -qq install $(UV) && \
+	$(COMPILE) pyproject.toml -o $(LOCKS)/runtime.txt && \
+	$(COMPILE) pyproject.toml --group dev -c $(LOCKS)/runtime.txt -o $(LOCKS)/dev.txt && \
+	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt
+
+debian-deps: ## Install the Debian packages the build needs, if any is missing (root)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	{ apt-get -qq update && apt-get -qq install -y --no-install-recommends $(DEBIAN); }
+
+clean: ## Remove .venv, caches and build leftovers
+	@rm -rf $(VENV) build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache htmlcov
