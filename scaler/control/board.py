@@ -1,0 +1,58 @@
+"""The latest decision of every workload. RPC handlers and HTTP answers read it and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from scaler.core.decision import Decision, Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scaler.core.model import WorkloadKey
+
+
+class Board:
+    """One outcome a workload, written by its loop only."""
+
+    def __init__(self) -> None:
+        """An empty board."""
+        self._outcomes: dict[WorkloadKey, Decision | Pending] = {}
+        self._activity: dict[WorkloadKey, asyncio.Event] = {}
+
+    def latest(self, key: WorkloadKey) -> Decision | Pending | None:
+        """The newest outcome, None when no loop ever published one."""
+        return self._outcomes.get(key)
+
+    def decisions(self) -> Iterator[Decision]:
+        """Every workload's decision, in the order of their keys."""
+        for key in sorted(self._outcomes):
+            outcome = self._outcomes[key]
+            if isinstance(outcome, Decision):
+                yield outcome
+
+    def publish(self, outcome: Decision | Pending) -> None:
+        """Replace a workload's outcome, and wake those who wait for a change of its activity."""
+        before = self._outcomes.get(outcome.key)
+        self._outcomes[outcome.key] = outcome
+        if _activity(before) != _activity(outcome):
+            self._wake(outcome.key)
+
+    def activity(self, key: WorkloadKey) -> asyncio.Event:
+        """Is set at the next change of the workload's activity after this call, also if it is not known yet or dropped meanwhile."""
+        return self._activity.setdefault(key, asyncio.Event())
+
+    def drop(self, key: WorkloadKey) -> None:
+        """Forget a workload."""
+        self._outcomes.pop(key, None)
+        self._wake(key)
+
+    def _wake(self, key: WorkloadKey) -> None:
+        waiting = self._activity.pop(key, None)
+        if waiting is not None:
+            waiting.set()
+
+
+def _activity(outcome: Decision | Pending | None) -> bool | None:
+    return outcome.active if isinstance(outcome, Decision) else None

@@ -1,0 +1,86 @@
+"""What a loop needs from outside. Real parts, the demo's parts and the tests' fakes implement the same protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from scaler.core.decision import Decision, Pending
+    from scaler.core.model import Missing, Reading, ReplicaSet, WorkloadKey
+    from scaler.engines.row import Engine
+
+Clock = Callable[[], float]
+"""Monotonic seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where one replica's metrics page is: the replica's name and the page's URL."""
+
+    replica: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """What one pass over the targets brought: a reading or a reason for each."""
+
+    readings: tuple[Reading, ...]
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Which replicas a workload has now, and where the ready ones are read."""
+
+    replicas: ReplicaSet
+    targets: tuple[Target, ...]
+
+
+class MetricSource(Protocol):
+    """Reads engines. Never raises for a target that fails: that is a reason in ``missing``."""
+
+    async def read(self, engine: Engine, targets: Sequence[Target]) -> Scrape:
+        """One pass over all targets, bounded in time."""
+        ...
+
+
+class Replicas(Protocol):
+    """Knows which replicas exist; kept up to date by others (a watch, a resolver, a demo)."""
+
+    def snapshot(self, key: WorkloadKey) -> Snapshot | None:
+        """The replicas now, None when they are not known.
+
+        ``observed_at`` is when this was last known to be true: now, while a watch is live, though nothing changed in hours.
+        """
+        ...
+
+
+class Demand(Protocol):
+    """Knows what was refused before it reached an engine."""
+
+    def refused_total(self, key: WorkloadKey) -> float | None:
+        """First attempts refused so far, cumulative; None when nobody counts."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Is told what happened. Must not block and must not raise."""
+
+    def ticked(self, outcome: Decision | Pending, took_s: float) -> None:
+        """One tick ended with a decision or with none yet."""
+        ...
+
+    def looked(self, key: WorkloadKey, missing: Sequence[Missing]) -> None:
+        """One pass over the engines ended; these replicas gave no reading in it."""
+        ...
+
+    def crashed(self, key: WorkloadKey, error: Exception) -> None:
+        """A tick raised something unexpected; the loop restarts after a pause."""
+        ...
+
+    def forgotten(self, key: WorkloadKey) -> None:
+        """The workload is gone; drop what is kept for it."""
+        ...

@@ -1,0 +1,121 @@
+"""What one replica can safely do: from a load test, corrected by what is seen, or learnt when only the safe concurrency is given.
+
+``W`` is the residence time *at the safe point*. It is never today's residence time: saturation inflates that, and a scaler that used it
+would chase its own tail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scaler.core.decision import Capacity
+
+if TYPE_CHECKING:
+    from scaler.core.windows import Quantile
+
+DEFAULT_HEADROOM_RATIO = 0.1
+DERATE_DOWN, DERATE_UP, DERATE_FLOOR, DERATE_EVERY_S = 0.95, 1.02, 0.5, 30.0
+DERATE_SAMPLES = 20
+SATURATED_RATIO = 0.8
+"""Derating needs real saturation: without this test a chat trace wasted two thirds more GPU-hours in simulation."""
+MIX_WEIGHT = 0.6
+"""How much of a change of the prompt length reaches the residence time; the rest is decode time, which prompts do not change."""
+MIX_SAMPLES = 50
+LEARN_FROM_RATIO, LEARN_SAMPLES, LEARN_WINDOWS, LEARN_SHARE = 0.2, 20, 3, 0.3
+LEARN_STEADY_RATIO = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The result of a load test with one model, GPU and token mix.
+
+    ``safe_rate_per_s`` None: only the safe concurrency is known. ``input_p50`` is the median prompt length of the test in tokens.
+    ``confidence`` and ``source`` are what the person who wrote it says of it.
+    """
+
+    safe_concurrency: float
+    safe_rate_per_s: float | None = None
+    unloaded_ttft_s: float | None = None
+    input_p50: float | None = None
+    name: str = ""
+    confidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was seen of one replica's capacity. ``residence_s`` counts after ``windows`` enough; ``derate_ratio`` scales the safe rate."""
+
+    residence_s: float = 0.0
+    windows: int = 0
+    learned_at: float = -math.inf
+    derate_ratio: float = 1.0
+    derated_at: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWindow:
+    """One window of load on the ready replicas, to learn from.
+
+    ``running_change_ratio`` is how much running rose or fell within it, relative to its mean: Little's law holds in steady load only.
+    """
+
+    at: float
+    length_s: float
+    running_per_replica: float
+    running_change_ratio: float
+    waiting: float
+    throughput_per_replica_s: float
+
+
+def capacity(profile: Profile, headroom_ratio: float, learned: Learned, drift_ratio: float) -> Capacity:
+    """The capacity to use now: the profile's, or the learnt one, after derating and drift."""
+    safe = profile.safe_concurrency
+    target = safe * (1 - headroom_ratio)
+    if profile.safe_rate_per_s is not None:
+        residence, origin = safe / profile.safe_rate_per_s, "profile"
+    elif learned.windows >= LEARN_WINDOWS:
+        residence, origin = learned.residence_s, "learned"
+    else:
+        return Capacity(safe, target, None, None, origin="unknown rate")
+    residence *= drift_ratio / learned.derate_ratio
+    return Capacity(safe, target, safe / residence, residence, learned.derate_ratio, drift_ratio, origin)
+
+
+def learn(learned: Learned, profile: Profile, window: LoadWindow) -> Learned:
+    """The residence time by Little's law, from a steady window below the safe concurrency, at most one a window.
+
+    Windows nearer to the safe point weigh more, since batching makes a replica slower as it fills.
+    """
+    fill = window.running_per_replica / profile.safe_concurrency
+    steady = window.waiting < 1 and window.running_change_ratio <= LEARN_STEADY_RATIO
+    enough = window.throughput_per_replica_s * window.length_s >= LEARN_SAMPLES
+    due = learned.windows == 0 or window.at - learned.learned_at >= window.length_s
+    if profile.safe_rate_per_s is not None or not (steady and enough and due and LEARN_FROM_RATIO <= fill <= 1):
+        return learned
+    seen = window.running_per_replica / window.throughput_per_replica_s
+    share = LEARN_SHARE * fill if learned.windows else 1.0
+    mixed = learned.residence_s + share * (seen - learned.residence_s)
+    return replace(learned, residence_s=mixed, windows=learned.windows + 1, learned_at=window.at)
+
+
+def derate(learned: Learned, now: float, *, contradicted: bool) -> Learned:
+    """The derating after this tick: a step down while measured latency contradicts a GREEN model, else a step back, every 30 s."""
+    if now - learned.derated_at < DERATE_EVERY_S:
+        return learned
+    step = DERATE_DOWN if contradicted else DERATE_UP
+    ratio = min(1.0, max(DERATE_FLOOR, learned.derate_ratio * step))
+    return learned if ratio == learned.derate_ratio else replace(learned, derate_ratio=ratio, derated_at=now)
+
+
+def mix_drift(profile: Profile, prompt: Quantile | None) -> float:
+    """How the token mix changes the residence time: 1.0 unless the median prompt has left the bucket that holds the load test's.
+
+    The engine's token buckets are wide (1-2-5), so a difference within one bucket means nothing.
+    """
+    if profile.input_p50 is None or prompt is None or prompt.samples < MIX_SAMPLES:
+        return 1.0
+    if prompt.low <= profile.input_p50 <= prompt.high:
+        return 1.0
+    return max(0.5, 1 + MIX_WEIGHT * (prompt.value / profile.input_p50 - 1))

@@ -1,0 +1,301 @@
+"""From history to belief: rates, queue, queue wait, latencies, and how long until the next replica is ready."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
+from scaler.core.decision import Estimate, QueueWait
+from scaler.core.model import Absent, known
+from scaler.core.ready_latency import PLANNING_QUANTILE, next_ready_s
+from scaler.core.windows import Quantile, Series, quantile_value, read_quantile
+
+if TYPE_CHECKING:
+    from scaler.core.capacity import Learned, Profile
+    from scaler.core.decision import Capacity
+    from scaler.core.history import History
+    from scaler.core.model import ReplicaSet, Signal
+    from scaler.core.ready_latency import ReadyLatency
+
+SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 15.0, 30.0
+LATENCY_WINDOW_S = 30.0
+SHORTEST_SLOPE_S = 10.0
+GROWTH_WINDOW_S = 60.0
+GROWTH_SIGMAS, GROWTH_VARIANCE, GROWTH_SHARE, GROWTH_DAMPING, GROWTH_LIMIT = 3.0, 4.0, 0.25, 0.5, 1.5
+GROWTH_HORIZON_S = 120.0
+DRAIN_FLOOR_RATIO = 0.1
+SATURATED_FOR_S = 10.0
+PRESSURE_EDGE_RATIO = 0.4
+WAIT_HOLDS_S = 5.0
+TTFT_COUNTS_FROM_S = 0.25
+MEDIAN = 0.5
+P99 = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateSpec:
+    """What the estimate must know of the workload: capacity profile, headroom, strictest TTFT budget in seconds, quantile of the SLO."""
+
+    profile: Profile
+    headroom_ratio: float
+    budget_s: float | None
+    slo_quantile: float
+    latency: ReadyLatency
+    reaction_s: float
+    tick_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What the estimate remembers beside the history: recent waits and queues, and since when the fleet is saturated."""
+
+    waits: Series = Series(WAIT_HOLDS_S)
+    queues: Series = Series(SHORTEST_SLOPE_S)
+    saturated_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What was asked of the platform: the count published last, and since when that exceeds what exists."""
+
+    published: int | None
+    raised_at: float | None
+    max_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The fleet's numbers at one instant that later ones are derived from."""
+
+    at: float
+    ready: int
+    reporting: int
+    running: float
+    waiting: float
+    running_smoothed: float
+    throughput_per_s: float | None
+    arrival_per_s: float
+    refused_per_s: float
+    queue: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Latencies:
+    """What the engines measured lately: quantiles, each read once."""
+
+    ttft: Quantile | Absent
+    ttft_p99: Quantile | Absent
+    tpot: Quantile | Absent
+    tpot_before: Quantile | Absent
+    queue_time: Quantile | Absent
+
+    def by_ttft(self, profile: Profile) -> float | None:
+        """By how many seconds first tokens come later than from an unloaded replica, None when that is unknown."""
+        ttft = known(quantile_value(self.ttft))
+        return None if ttft is None else max(0.0, ttft - (profile.unloaded_ttft_s or 0.0))
+
+
+def window_s(residence_s: float | None) -> float:
+    """The one window of all rates: twice the residence time at the safe point, within 15..30 s; 30 s while that is unknown.
+
+    It must not follow the measured latency, which lengthens in saturation just when the newest data matters most.
+    """
+    return LONGEST_WINDOW_S if residence_s is None else min(LONGEST_WINDOW_S, max(SHORTEST_WINDOW_S, 2 * residence_s))
+
+
+def estimate(
+    spec: EstimateSpec, history: History, belief: Belief, learned: Learned, ask: Ask
+) -> tuple[Belief, Learned, Estimate]:
+    """The estimate at the newest observation of ``history``, which must have seen the replica set and at least one tick."""
+    if history.replicas is None or not history.running.times:
+        message = "an estimate needs an observation"
+        raise ValueError(message)
+    now = history.running.times[-1]
+    cap = capacity(spec.profile, spec.headroom_ratio, learned, _drift(spec, history, now))
+    load = _load(spec, history, cap)
+    learned = _learn(spec, history, load, learned)
+    belief, drain = _drain(spec, belief, load, cap, now)
+    ages = _ages(history.replicas, ask, now)
+    may_add = max(history.replicas.current, ask.published or 0) < ask.max_replicas
+    eta_s, eta_median_s = (next_ready_s(spec.latency, q, ages, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN))
+    seen = _latencies(spec, history, now)
+    slope_s = max(3 * spec.tick_s, SHORTEST_SLOPE_S)
+    queues = Series(slope_s, belief.queues.times, belief.queues.values).add(now, load.queue)
+    belief = replace(belief, queues=queues)
+    belief, wait = _queue_wait(belief, history, load, (drain, eta_s), seen.by_ttft(spec.profile))
+    slope = queues.slope(slope_s)
+    return (
+        belief,
+        learned,
+        Estimate(
+            at=now,
+            observed_at=history.observed_at if history.observed_at is not None else now,
+            ready=load.ready,
+            starting=len(history.replicas.starting),
+            stuck=sum(1 for s in history.replicas.starting if s.stuck or spec.latency.stuck(now - s.since)),
+            missing=len(history.missing),
+            current=history.replicas.current,
+            max_replicas=history.replicas.max_replicas,
+            running=load.running,
+            waiting=load.waiting,
+            running_smoothed=load.running_smoothed,
+            queue=load.queue,
+            queue_grows=slope is not None and slope.rises,
+            throughput_per_s=load.throughput_per_s,
+            arrival_per_s=load.arrival_per_s,
+            offered_per_s=load.arrival_per_s + load.refused_per_s,
+            refused_per_s=load.refused_per_s,
+            drain_per_s=drain,
+            growth_ratio=_growth(history, now, spec, load.arrival_per_s + load.refused_per_s),
+            queue_wait=wait,
+            ttft_s=quantile_value(seen.ttft),
+            ttft_p99_s=quantile_value(seen.ttft_p99),
+            tpot_s=quantile_value(seen.tpot),
+            tpot_before_s=quantile_value(seen.tpot_before),
+            ttft_samples=seen.ttft.samples if isinstance(seen.ttft, Quantile) else 0.0,
+            tpot_samples=seen.tpot.samples if isinstance(seen.tpot, Quantile) else 0.0,
+            queue_time_s=quantile_value(seen.queue_time),
+            kv_usage_ratio=_worst_kv(history),
+            preempting=(history.preemptions.rate_per_s(LATENCY_WINDOW_S) or 0.0) > 0,
+            eta_s=eta_s,
+            eta_median_s=eta_median_s,
+            replica_ready_s=spec.latency.quantile(PLANNING_QUANTILE),
+            capacity=cap,
+        ),
+    )
+
+
+def _drift(spec: EstimateSpec, history: History, now: float) -> float:
+    prompt = history.prompt_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now)
+    return mix_drift(spec.profile, prompt if isinstance(prompt, Quantile) else None)
+
+
+def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
+    window = window_s(cap.residence_s)
+    awake = [reading for reading in history.reporting if reading.awake]
+    ready = len(awake) + len(history.missing)
+    running, waiting = history.running.values[-1], history.waiting.values[-1]
+    smoothed = history.running.mean(spec.reaction_s) or 0.0
+    return _Load(
+        at=history.running.times[-1],
+        ready=ready,
+        reporting=len(awake),
+        running=running,
+        waiting=waiting,
+        running_smoothed=smoothed,
+        throughput_per_s=history.first_tokens.rate_per_s(window),
+        arrival_per_s=max(0.0, history.entered.rate_per_s(window) or 0.0),
+        refused_per_s=max(0.0, history.refused.rate_per_s(window) or 0.0),
+        queue=waiting + max(0.0, smoothed - cap.safe_concurrency * len(awake)),
+    )
+
+
+def _learn(spec: EstimateSpec, history: History, load: _Load, learned: Learned) -> Learned:
+    mean = history.running.mean(LONGEST_WINDOW_S)
+    slope = history.running.slope(LONGEST_WINDOW_S)
+    times = history.running.times
+    if not mean or slope is None or not load.reporting or not load.throughput_per_s:
+        return learned
+    length = min(LONGEST_WINDOW_S, times[-1] - times[0])
+    if length < LONGEST_WINDOW_S - spec.tick_s:
+        return learned
+    window = LoadWindow(
+        at=times[-1],
+        length_s=length,
+        running_per_replica=mean / load.reporting,
+        running_change_ratio=abs(slope.per_s) * length / mean,
+        waiting=load.waiting,
+        throughput_per_replica_s=load.throughput_per_s / load.reporting,
+    )
+    return learn(learned, spec.profile, window)
+
+
+def _drain(spec: EstimateSpec, belief: Belief, load: _Load, cap: Capacity, now: float) -> tuple[Belief, float]:
+    """What the reporting replicas can start a second. It is capacity, never today's throughput of a fleet with room to spare.
+
+    An idle fleet's throughput is its load: taking that for capacity would make a gate starve the fleet, which then looks smaller still.
+    """
+    throughput = load.throughput_per_s or 0.0
+    if cap.safe_rate_per_s is None:
+        return replace(belief, saturated_since=None), throughput
+    nominal = cap.safe_rate_per_s * load.reporting
+    saturated = (
+        spec.budget_s is not None and load.queue > PRESSURE_EDGE_RATIO * spec.budget_s * throughput and load.queue > 0
+    )
+    since = (belief.saturated_since if belief.saturated_since is not None else now) if saturated else None
+    measured = since is not None and now - since >= SATURATED_FOR_S
+    drain = throughput if measured else max(throughput, nominal)
+    if load.running_smoothed > cap.safe_concurrency * load.reporting:
+        drain = min(drain, nominal)  # what is beyond was bought with broken TPOT
+    return replace(belief, saturated_since=since), max(drain, DRAIN_FLOOR_RATIO * nominal)
+
+
+def _latencies(spec: EstimateSpec, history: History, now: float) -> _Latencies:
+    recent, before = now - LATENCY_WINDOW_S, now - 2 * LATENCY_WINDOW_S
+    first_tokens, edges = history.ttft.between(recent, now), history.ttft.edges
+    return _Latencies(
+        ttft=first_tokens
+        if isinstance(first_tokens, Absent)
+        else read_quantile(edges, first_tokens, spec.slo_quantile),
+        ttft_p99=first_tokens if isinstance(first_tokens, Absent) else read_quantile(edges, first_tokens, P99),
+        tpot=history.tpot.quantile(spec.slo_quantile, recent, now),
+        tpot_before=history.tpot.quantile(spec.slo_quantile, before, recent),
+        queue_time=history.queue_time.quantile(spec.slo_quantile, recent, now),
+    )
+
+
+def _queue_wait(
+    belief: Belief, history: History, load: _Load, rate: tuple[float, float], ttft_excess_s: float | None
+) -> tuple[Belief, QueueWait]:
+    drain, eta_s = rate
+    if not load.ready:
+        return belief, QueueWait(eta_s if load.waiting > 0 else 0.0)
+    by_drain: float | None = None
+    if drain > 0:
+        belief = replace(belief, waits=belief.waits.add(load.at, load.queue / drain))
+        by_drain = belief.waits.lowest(WAIT_HOLDS_S)
+    # the quantile stays high for a while after the queue has gone
+    by_ttft = ttft_excess_s if load.queue > TTFT_COUNTS_FROM_S * drain else None
+    by_stall: float | None = None
+    seen_at, since = history.observed_at, history.waiting_since
+    if (
+        since is not None and seen_at is not None
+    ):  # counted in readings: a page that nobody answered is no stalled engine
+        by_stall = seen_at - max(since, history.first_token_at if history.first_token_at is not None else since)
+    return belief, QueueWait(max(0.0, by_drain or 0.0, by_ttft or 0.0, by_stall or 0.0), by_drain, by_ttft, by_stall)
+
+
+def _ages(replicas: ReplicaSet, ask: Ask, now: float) -> list[float]:
+    """Ages of the starts that can be counted on, with the one that was asked for and does not exist yet."""
+    ages = [now - start.since for start in replicas.starting if not start.stuck]
+    if ask.raised_at is not None:
+        ages.append(now - ask.raised_at)
+    return ages
+
+
+def _growth(history: History, now: float, spec: EstimateSpec, offered_per_s: float) -> float:
+    """How much more will be offered when a replica asked for now is ready: upwards only, and only when the rise is no noise."""
+    early = history.offered.increase(now - 2 * GROWTH_WINDOW_S, now - GROWTH_WINDOW_S)
+    late = history.offered.increase(now - GROWTH_WINDOW_S, now)
+    if early is None or late is None or offered_per_s <= 0:
+        return 1.0
+    if history.rejoined_at is not None and now - history.rejoined_at < 2 * GROWTH_WINDOW_S:
+        return 1.0  # what a replica does that was silent before is no rise
+    early = max(0.0, early)
+    noise = GROWTH_SIGMAS * math.sqrt(GROWTH_VARIANCE * (early + max(0.0, late)))
+    if late - early <= noise or late <= (1 + GROWTH_SHARE) * early:
+        return 1.0
+    rise_per_s2 = (late - early) / GROWTH_WINDOW_S**2
+    ahead_s = min(spec.latency.quantile(PLANNING_QUANTILE), GROWTH_HORIZON_S)
+    return min(GROWTH_LIMIT, 1 + GROWTH_DAMPING * rise_per_s2 * ahead_s / offered_per_s)
+
+
+def _worst_kv(history: History) -> Signal:
+    """The fullest replica's KV cache; IDLE counts as empty only when nobody reports a value."""
+    values = [reading.kv_usage_ratio for reading in history.reporting]
+    numbers = [value for value in values if not isinstance(value, Absent)]
+    if numbers:
+        return max(numbers)
+    return Absent.IDLE if Absent.IDLE in values else Absent.UNKNOWN

@@ -1,0 +1,100 @@
+"""What a person should know beside the number: objectives that cannot be met, and what the estimate does not know."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scaler.core.decision import Finding
+from scaler.core.target import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scaler.core.capacity import Profile
+    from scaler.core.decision import Estimate, Recommendation
+    from scaler.core.model import RequestClass
+    from scaler.core.target import ScalingSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What findings need of the workload beside the tick's numbers. ``warnings`` come from parsing its spec."""
+
+    profile: Profile
+    classes: tuple[RequestClass, ...]
+    warnings: tuple[str, ...]
+    scaling: ScalingSpec
+
+
+def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> tuple[Finding, ...]:
+    """All findings of one tick, the gravest first."""
+    return (
+        *_infeasible(facts, estimate, recommendation),
+        *_unsure(estimate),
+        *(Finding("configuration", warning) for warning in facts.warnings),
+    )
+
+
+def _infeasible(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> Iterator[Finding]:
+    """Cases that no autoscaler can cure; saying so beats chasing them."""
+    unloaded = facts.profile.unloaded_ttft_s
+    for request_class in facts.classes:
+        if unloaded is not None and request_class.ttft_s is not None and unloaded > request_class.ttft_s:
+            yield Finding(
+                "infeasible_ttft",
+                f"class {request_class.name}: an unloaded replica needs {unloaded:g} s to the first token, the objective is "
+                f"{request_class.ttft_s:g} s; no number of replicas meets it",
+            )
+    inputs, needed = recommendation.inputs, whole(recommendation.terms.flow)
+    if needed > inputs.max_replicas:
+        yield Finding(
+            "demand_above_max",
+            f"the offered load needs {needed} replicas and at most {inputs.max_replicas} are allowed; raise maxReplicas to {needed}",
+        )
+    yield from _burst(facts, estimate, recommendation)
+
+
+def _burst(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> Iterator[Finding]:
+    """A rise that breaks the budget before any replica can be ready; only replicas that stand by already would have met it."""
+    budget = min((c.ttft_s for c in facts.classes if c.ttft_s is not None), default=math.inf)
+    excess = estimate.offered_per_s - estimate.drain_per_s
+    rate = estimate.capacity.safe_rate_per_s
+    if rate is None or excess <= 0 or math.isinf(estimate.eta_s) or not estimate.queue_wait.s:
+        return
+    warm = whole(recommendation.terms.flow) - estimate.ready
+    if warm > 0 and excess * estimate.eta_s > budget * estimate.drain_per_s:
+        yield Finding(
+            "infeasible_burst",
+            f"{excess:.3g} requests/s more than the fleet can start, and the next replica is {estimate.eta_s:.0f} s away: the budget of "
+            f"{budget:g} s breaks before; {warm} more warm replicas would have met it",
+            warm,
+        )
+
+
+def _unsure(estimate: Estimate) -> Iterator[Finding]:
+    cap = estimate.capacity
+    if cap.residence_s is None:
+        yield Finding(
+            "safe_rate_unknown",
+            "only the safe concurrency is known: scaling follows ongoing requests until the safe rate is learnt from steady load below it",
+        )
+    if cap.derate_ratio < 1:
+        yield Finding(
+            "profile_contradicted",
+            f"measured latency is over its objective at loads the profile calls safe: the safe rate counts {cap.derate_ratio:.0%}",
+        )
+    if cap.drift_ratio != 1:
+        yield Finding(
+            "mix_drift", f"prompts differ from the load test: the residence time counts {cap.drift_ratio:.2f} times"
+        )
+    if estimate.stuck:
+        yield Finding(
+            "stuck", f"{estimate.stuck} of {estimate.starting} starting replicas outlived the usual start time"
+        )
+    if estimate.missing:
+        yield Finding(
+            "missing",
+            f"{estimate.missing} ready replicas give no reading: full when scaling down, empty when scaling up",
+        )

@@ -1,0 +1,196 @@
+"""What goes into the law: the vocabulary of observations, as frozen values.
+
+Units are in the names: ``_s`` seconds, ``_per_s`` a second, ``_ratio`` 0..1, ``_total`` cumulative, ``_at`` an instant of the
+monotonic clock that the caller passes around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class Absent(Enum):
+    """Why a signal has no value. The two must never be confused: idle counts as zero, unknown never does."""
+
+    IDLE = "idle"
+    """The engine reports, and says that there was nothing to measure."""
+    UNKNOWN = "unknown"
+    """Nobody told us."""
+
+
+Signal = float | Absent
+"""A value, idle or unknown."""
+
+
+def known(signal: Signal) -> float | None:
+    """The value of a signal: idle is 0.0, unknown is None."""
+    if signal is Absent.IDLE:
+        return 0.0
+    return None if isinstance(signal, Absent) else signal
+
+
+class Pressure(StrEnum):
+    """How near a workload is to breaking its objective. UNKNOWN: the last decision is too old to say."""
+
+    GREEN = "GREEN"
+    YELLOW = "YELLOW"
+    RED = "RED"
+    UNKNOWN = "UNKNOWN"
+
+
+class Objective(StrEnum):
+    """What a request class is promised: a first token in time, or the whole job by a deadline."""
+
+    LATENCY = "latency"
+    COMPLETION = "completion"
+
+
+class GateMode(StrEnum):
+    """Whether the pressure is acted upon: ``observe`` computes and publishes everything and refuses nothing."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    ENFORCE = "enforce"
+
+
+class ShedStatus(StrEnum):
+    """The HTTP status of a refusal: 429 says contended, 503 no capacity; ``auto`` says which of the two it is."""
+
+    AUTO = "auto"
+    CONTENDED = "429"
+    NO_CAPACITY = "503"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadKey:
+    """Namespace and name of the ScaledObject (or of the configuration entry) that a workload is."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestClass:
+    """A class of requests with one promise. Lower ``order`` is served first.
+
+    ``ttft_s`` is the time-to-first-token budget in seconds, required unless the objective is completion. ``floor_ratio`` is the share
+    of its attempts that is admitted even under overload.
+    """
+
+    name: str
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    e2e_s: float | None = None
+    objective: Objective = Objective.LATENCY
+    deadline_s: float | None = None
+    order: int = 0
+    floor_ratio: float = 0.0
+    max_retries: int | None = None
+    gate: GateMode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A cumulative histogram as scraped.
+
+    ``edges`` are the finite upper bounds, ascending; ``counts`` has one more entry than ``edges`` (the last is all observations) and
+    never falls from left to right.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+    sum: float
+
+    @property
+    def count(self) -> float:
+        """All observations so far."""
+        return self.counts[-1]
+
+    def on(self, edges: tuple[float, ...]) -> Histogram:
+        """The same observations on a subset of its own edges."""
+        if edges == self.edges:
+            return self
+        keep = tuple(self.counts[self.edges.index(edge)] for edge in edges)
+        return Histogram(edges, (*keep, self.count), self.sum)
+
+    def plus(self, other: Histogram) -> Histogram:
+        """The sum of two histograms, on the edges that both have."""
+        edges = self.edges if self.edges == other.edges else tuple(edge for edge in self.edges if edge in other.edges)
+        left, right = self.on(edges), other.on(edges)
+        return Histogram(edges, tuple(a + b for a, b in zip(left.counts, right.counts, strict=True)), self.sum + other.sum)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One replica's page at one time, in our words. Counters are raw and cumulative; None means that the page lacks them.
+
+    ``ttft.count`` is the number of first tokens so far: the only completion signal that leads. ``absent`` names required signals that
+    the page should have had.
+    """
+
+    replica: str
+    observed_at: float
+    running: Signal = Absent.UNKNOWN
+    waiting: Signal = Absent.UNKNOWN
+    kv_usage_ratio: Signal = Absent.UNKNOWN
+    awake: bool = True
+    generation_tokens_total: float | None = None
+    preemptions_total: float | None = None
+    rejections_total: float | None = None
+    ttft: Histogram | None = None
+    tpot: Histogram | None = None
+    queue_time: Histogram | None = None
+    prompt_tokens: Histogram | None = None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether load can be computed from it: both gauges are a value or idle."""
+        return self.running is not Absent.UNKNOWN and self.waiting is not Absent.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A ready replica that gave no reading this time, and why, in one short phrase."""
+
+    replica: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A replica that exists and is not ready. ``since`` is when it was asked for; ``stuck`` is the platform's own reason, if any."""
+
+    replica: str
+    since: float
+    stuck: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSet:
+    """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so."""
+
+    ready: tuple[str, ...]
+    starting: tuple[Starting, ...]
+    current: int
+    observed_at: float
+    max_replicas: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All that one tick saw of one workload. ``replicas`` is None when nobody could say which replicas exist.
+
+    ``refused_total`` counts first attempts that were refused upstream of the engines, cumulative; None: nobody counts them.
+    """
+
+    at: float
+    replicas: ReplicaSet | None
+    readings: tuple[Reading, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    refused_total: float | None = None

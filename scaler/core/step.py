@@ -1,0 +1,287 @@
+"""One tick of one workload: an observation in, the next state and a decision out. This is the law's table of contents."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scaler.core.admission import PlanSpec, Verdict, plan, wanted_per_s
+from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, DERATE_SAMPLES, SATURATED_RATIO, Learned, Profile, derate
+from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation, Shaped
+from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate
+from scaler.core.findings import Facts, findings
+from scaler.core.history import History, ingest, is_blind
+from scaler.core.model import GateMode, Objective, Observation, Pressure, RequestClass, ShedStatus, WorkloadKey, known
+from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed
+from scaler.core.ready_latency import ReadyLatency
+from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, stabilize
+from scaler.core.target import ScalingSpec, recommend, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DEFAULT_TICK_S = 2.0
+SHORTEST_STALE_S, STALE_TICKS = 10.0, 3
+HOLD_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """Everything that a person decides about one workload, parsed and complete. ``slo_quantile`` is 0.95 for P95."""
+
+    key: WorkloadKey
+    profile: Profile
+    classes: tuple[RequestClass, ...]
+    headroom_ratio: float = DEFAULT_HEADROOM_RATIO
+    slo_quantile: float = 0.95
+    scaling: ScalingSpec = ScalingSpec()
+    stabilize: StabilizeSpec = StabilizeSpec()
+    pressure: PressureSpec = PressureSpec()
+    latency: ReadyLatency = ReadyLatency()
+    gate: GateMode = GateMode.OBSERVE
+    shed: ShedStatus = ShedStatus.AUTO
+    tick_s: float = DEFAULT_TICK_S
+    engine: str = "vllm"
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def budget_s(self) -> float | None:
+        """The strictest TTFT budget of the classes that have one, in seconds."""
+        return min((c.ttft_s for c in self.classes if c.ttft_s is not None), default=None)
+
+    @property
+    def deadline_s(self) -> float | None:
+        """The nearest deadline in seconds when every class promises completion only, else None."""
+        if any(c.objective is not Objective.COMPLETION for c in self.classes):
+            return None
+        return min((c.deadline_s for c in self.classes if c.deadline_s is not None), default=None)
+
+    @property
+    def stale_s(self) -> float:
+        """Seconds after which a reading, and the pressure that rests on it, no longer count."""
+        return max(SHORTEST_STALE_S, STALE_TICKS * self.tick_s)
+
+    @property
+    def reaction_s(self) -> float:
+        """Seconds between a change of the fraction and its visible effect, for gateways that poll."""
+        return 2 * self.tick_s
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a workload remembers, replaced whole each tick. ``spec`` is the one the last tick ran with."""
+
+    spec: WorkloadSpec | None = None
+    history: History = field(default_factory=History)
+    belief: Belief = field(default_factory=Belief)
+    learned: Learned = field(default_factory=Learned)
+    stabilizer: Stabilizer = field(default_factory=Stabilizer)
+    colours: tuple[tuple[str, Colour], ...] = ()
+    decision: Decision | None = None
+
+
+def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, Decision | Pending]:
+    """One tick. ``Pending`` until the first complete observation; then always a decision, held while nothing is known."""
+    if state.spec is not None and state.spec != spec:
+        state = replace(state, stabilizer=reseed(state.stabilizer, seen.at))
+    state = replace(state, spec=spec, history=ingest(state.history, seen, spec.stale_s))
+    if state.decision is None and (why := _not_yet(spec, state.history, seen.at)):
+        return state, Pending(spec.key, why)
+    if is_blind(state.history, seen) and state.decision is not None:
+        return _hold(spec, state, state.decision, seen.at)
+    return _decide(spec, state)
+
+
+def resume(published: int, now: float) -> State:
+    """The state of a workload of which only the last published count is known: that count stands for one whole window."""
+    return State(stabilizer=reseed(Stabilizer(published=published), now))
+
+
+def _not_yet(spec: WorkloadSpec, history: History, now: float) -> str:
+    """Why there can be no first decision, or nothing. Replicas that stay silent are waited for no longer than a reading stays fresh."""
+    if history.replicas is None:
+        return "no list of replicas yet"
+    if not history.missing:
+        return ""
+    silent = f"no reading from {history.missing[0].replica} ({history.missing[0].why})"
+    waited = history.first_seen_at is not None and now - history.first_seen_at >= spec.stale_s
+    return "" if history.last and waited else silent
+
+
+def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
+    ask = Ask(state.stabilizer.published, state.stabilizer.raised_at, _max_replicas(spec, state.history))
+    belief, learned, believed = estimate(_estimate_spec(spec), state.history, state.belief, state.learned, ask)
+    plan_spec = PlanSpec(spec.reaction_s, spec.budget_s, spec.gate)
+    want = wanted_per_s(plan_spec, believed, tpot_pressed=any(tpot_pressed(c, believed) for c in spec.classes))
+    colours = _judge(spec, state, believed, want)
+    worst = _worst(colour for _, colour in colours)
+    recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas))
+    moment = _moment(spec, believed, recommendation, worst)
+    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
+    decision = Decision(
+        key=spec.key,
+        sequence=_next_sequence(state.decision),
+        decided_at=believed.at,
+        observed_at=believed.observed_at,
+        valid_s=spec.stale_s,
+        hold_s=HOLD_S,
+        desired=shaped.replicas,
+        active=shaped.replicas > 0,
+        blind=False,
+        state=worst,
+        reason=shaped.reason or recommendation.reason,
+        runner_up=_runner_up(shaped, recommendation),
+        estimate=believed,
+        recommendation=recommendation,
+        shaped=shaped,
+        classes=plan(plan_spec, _verdicts(spec, state.decision, dict(colours), believed), believed, want),
+        reaction_s=spec.reaction_s,
+        surge_ratio=_surge(spec),
+        gate=spec.gate,
+        shed=spec.shed,
+        findings=findings(Facts(spec.profile, spec.classes, spec.warnings, spec.scaling), believed, recommendation),
+        readings=state.history.reporting,
+        missing=state.history.missing,
+    )
+    contradicted = _contradicted(spec, state.decision, believed)
+    learned = derate(learned, believed.at, contradicted=contradicted)
+    state = replace(
+        state, belief=belief, learned=learned, stabilizer=stabilizer, colours=tuple(colours), decision=decision
+    )
+    return state, decision
+
+
+def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:
+    """Nothing is known now: the last number stands, its pressure ages, and nobody is told anything new."""
+    moment = replace(
+        _moment(spec, held.estimate, held.recommendation, held.state),
+        now=now,
+        max_replicas=_max_replicas(spec, state.history),
+        blind=True,
+    )
+    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
+    decision = replace(
+        held,
+        sequence=held.sequence + 1,
+        decided_at=now,
+        desired=shaped.replicas,
+        active=shaped.replicas > 0,
+        blind=True,
+        reason=shaped.reason or Reason.BLIND_HOLD,
+        runner_up=held.reason if held.reason is not Reason.BLIND_HOLD else held.runner_up,
+        shaped=shaped,
+        missing=state.history.missing,
+    )
+    return replace(state, stabilizer=stabilizer, decision=decision), decision
+
+
+def _estimate_spec(spec: WorkloadSpec) -> EstimateSpec:
+    return EstimateSpec(
+        profile=spec.profile,
+        headroom_ratio=spec.headroom_ratio,
+        budget_s=spec.budget_s,
+        slo_quantile=spec.slo_quantile,
+        latency=spec.latency,
+        reaction_s=spec.reaction_s,
+        tick_s=spec.tick_s,
+    )
+
+
+def _max_replicas(spec: WorkloadSpec, history: History) -> int:
+    """The platform's own bound counts before the spec's: it is the one that the HPA obeys."""
+    bound = history.replicas.max_replicas if history.replicas is not None else None
+    return bound if bound is not None else spec.scaling.max_replicas
+
+
+def _judge(spec: WorkloadSpec, state: State, believed: Estimate, want_per_s: float) -> list[tuple[str, Colour]]:
+    before = dict(state.colours)
+    admits_all = believed.offered_per_s <= want_per_s
+    return [
+        (c.name, judge(spec.pressure, c, before.get(c.name, Colour()), believed, admits_all=admits_all))
+        for c in spec.classes
+    ]
+
+
+def _worst(colours: Iterable[Colour]) -> Pressure:
+    order = (Pressure.GREEN, Pressure.YELLOW, Pressure.RED)
+    return max((colour.state for colour in colours), key=order.index, default=Pressure.GREEN)
+
+
+def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int) -> LawInputs:
+    return LawInputs(
+        offered_per_s=believed.offered_per_s,
+        arrival_per_s=believed.arrival_per_s,
+        drain_per_s=believed.drain_per_s,
+        queue=believed.queue,
+        ongoing=believed.ongoing,
+        running=believed.running_smoothed,
+        eta_s=believed.eta_s,
+        growth_ratio=believed.growth_ratio,
+        residence_s=believed.capacity.residence_s,
+        safe_rate_per_s=believed.capacity.safe_rate_per_s,
+        target=believed.capacity.target,
+        drain_deadline_s=spec.scaling.drain_deadline_s,
+        deadline_s=spec.deadline_s,
+        missing=believed.missing,
+        current=believed.current,
+        warm_replicas=spec.scaling.warm_replicas,
+        min_replicas=spec.scaling.min_replicas,
+        max_replicas=max_replicas,
+    )
+
+
+def _moment(spec: WorkloadSpec, believed: Estimate, recommendation: Recommendation, worst: Pressure) -> Moment:
+    return Moment(
+        now=believed.at,
+        recommended=recommendation.replicas,
+        current=believed.current,
+        min_replicas=spec.scaling.min_replicas,
+        max_replicas=recommendation.inputs.max_replicas,
+        start_floor=whole(believed.ongoing / believed.capacity.target),
+        busy=believed.ongoing > 0 or believed.offered_per_s > 0 or believed.missing > 0,
+        red=worst is Pressure.RED,
+        pressed=worst in {Pressure.YELLOW, Pressure.RED},
+        blind=False,
+        down_s=spec.stabilize.down_s(believed.replica_ready_s),
+    )
+
+
+def _verdicts(
+    spec: WorkloadSpec, before: Decision | None, colours: dict[str, Colour], believed: Estimate
+) -> tuple[Verdict, ...]:
+    """Attempts are taken as equal over the classes: nobody counts them by class here."""
+    attempts = believed.offered_per_s / len(spec.classes)
+    ratios = {verdict.name: verdict.admit_ratio for verdict in before.classes} if before is not None else {}
+    decided_at = before.decided_at if before is not None else -math.inf
+    return tuple(Verdict(c, colours[c.name], attempts, ratios.get(c.name, 1.0), decided_at) for c in spec.classes)
+
+
+def _runner_up(shaped: Shaped, recommendation: Recommendation) -> Reason:
+    """When stabilization binds, the load term that it overrules is next in line."""
+    return recommendation.runner_up if shaped.reason is None else recommendation.reason
+
+
+def _surge(spec: WorkloadSpec) -> float:
+    """How many times the drain rate can arrive without the queue passing the budget before the gate reacts."""
+    return 1 + 0.6 * (spec.budget_s or 0.0) / spec.reaction_s
+
+
+def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimate) -> bool:
+    """Whether measured latency is over its objective though the model said GREEN under real load: the profile is too good to be true.
+
+    Slow tokens colour the state themselves, so for them the model's word is a short queue below the safe concurrency.
+    """
+    if before is None or believed.saturation_ratio < SATURATED_RATIO:
+        return False
+    green, budget = before.state is Pressure.GREEN, spec.budget_s or math.inf
+    calm = believed.saturation_ratio <= 1 and (believed.queue_wait.by_drain_s or 0.0) < ENTER_RATIO * budget
+    ttft, tpot = known(believed.ttft_s), known(believed.tpot_s)
+    slow_first = ttft is not None and believed.ttft_samples >= DERATE_SAMPLES and ttft > budget
+    tpot_budget = min((c.tpot_s for c in spec.classes if c.tpot_s is not None), default=math.inf)
+    slow_tokens = tpot is not None and believed.tpot_samples >= DERATE_SAMPLES and tpot > tpot_budget
+    return (green and slow_first) or ((green or calm) and slow_tokens)
+
+
+def _next_sequence(before: Decision | None) -> int:
+    return 0 if before is None else before.sequence + 1

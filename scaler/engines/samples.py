@@ -1,0 +1,87 @@
+"""The lines of one page as values, and how several copies and several ranks of one number become one.
+
+Whatever cannot be a value (NaN, infinite, negative, a histogram that falls or lacks ``+Inf``) makes the whole number
+None: half a sum is a wrong number, and a wrong number is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import inf, isnan, nan
+from typing import NamedTuple
+
+from scaler.core.model import Histogram
+
+
+class Sample(NamedTuple):
+    """One line of a page. The value is NaN where the line was there but could not be read."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+Samples = Mapping[str, Sequence[Sample]]
+"""A page: sample name (with ``_bucket``, ``_sum``, ``_count``, ``_total``) to its lines."""
+
+Key = tuple[str, ...]
+"""The values of the labels that tell one series from another."""
+
+
+def collapsed(found: Iterable[Sample], labels: Sequence[str]) -> dict[Key, float] | None:
+    """The largest of the copies of each series; None if there is no series, or if one line cannot be a value."""
+    best: dict[Key, float] = {}
+    for sample in found:
+        if not 0.0 <= sample.value < inf:  # not true of NaN either
+            return None
+        key = tuple([sample.labels.get(label, "") for label in labels])
+        best[key] = max(best.get(key, 0.0), sample.value)
+    return best or None
+
+
+def summed(values: Mapping[Key, float]) -> float:
+    """The sum, always added in the same order: the order of lines on a page must not show in the last bit."""
+    return sum(values[key] for key in sorted(values))
+
+
+def histogram(buckets: Sequence[Sample], sums: Sequence[Sample], labels: Key) -> Histogram | None:
+    """One histogram of all series, told apart by ``labels``, on the edges that all of them have.
+
+    Edges are read from ``le`` as numbers: ``1`` and ``1.0`` are one edge, and an operator can set other ones than the
+    engine's own.
+    """
+    ladders, totals = _ladders(buckets, labels), collapsed(sums, labels)
+    if not ladders or not totals or ladders.keys() != totals.keys():
+        return None
+    shared = set.intersection(*(set(steps) for steps in ladders.values()))
+    edges = sorted(shared)
+    ranks = [ladders[key] for key in sorted(ladders)]
+    counts = [sum(steps[edge] for steps in ranks) for edge in edges]
+    total = summed(totals)
+    return Histogram(tuple(edges[:-1]), tuple(counts), total) if counts[-1] < inf and total < inf else None
+
+
+def _ladders(buckets: Sequence[Sample], labels: Key) -> dict[Key, dict[float, float]] | None:
+    """The cumulative counts by upper edge of each series; None unless all have ``+Inf`` and none ever falls."""
+    edges = {text: _edge(text) for text in {sample.labels.get("le", "") for sample in buckets}}
+    counts = collapsed(buckets, ("le", *labels))
+    if counts is None or any(isnan(edge) for edge in edges.values()):
+        return None
+    ladders: dict[Key, dict[float, float]] = {}
+    for (text, *key), count in counts.items():
+        steps, edge = ladders.setdefault(tuple(key), {}), edges[text]
+        steps[edge] = max(steps.get(edge, 0.0), count)
+    return ladders if all(_rises(steps) for steps in ladders.values()) else None
+
+
+def _edge(text: str) -> float:
+    """The edge, NaN if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def _rises(steps: Mapping[float, float]) -> bool:
+    counts = [steps[edge] for edge in sorted(steps)]
+    return inf in steps and -inf not in steps and all(low <= high for low, high in pairwise(counts))

@@ -1,0 +1,59 @@
+"""The histograms that a simulated engine keeps, with the edges that vLLM exposes (seen in its 0.32.0 pages)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+
+from scaler.core.model import Histogram
+
+# Edges in seconds. The lowest edge of the queue histogram is 0.3 s: real engines are as blind below it, so we are too.
+# fmt: off
+TTFT_EDGES_S = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
+    640.0, 2560.0,
+)
+TPOT_EDGES_S = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)
+QUEUE_EDGES_S = (
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+)
+# fmt: on
+PROMPT_EDGES_TOKENS = tuple(float(step * 10**power) for power in range(5) for step in (1, 2, 5))
+"""vLLM's 1-2-5 series ends at the model's length, which a simulated replica does not have: here at 50,000."""
+
+
+class Accumulator:
+    """A histogram under construction: one mutable owner, read as frozen ``Histogram`` values."""
+
+    __slots__ = ("_counts", "_edges", "_sum")
+
+    def __init__(self, edges: tuple[float, ...]) -> None:
+        """``edges`` are the finite upper bounds, ascending, each inclusive as Prometheus' ``le`` is."""
+        self._edges = edges
+        self._counts = [0] * (len(edges) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one value, in the unit of the edges."""
+        self._counts[bisect_left(self._edges, value)] += 1
+        self._sum += value
+
+    def read(self) -> Histogram:
+        """The cumulative histogram so far."""
+        return Histogram(self._edges, tuple(map(float, accumulate(self._counts))), self._sum)
+
+
+class Meters:
+    """The four histograms of one engine. As in vLLM, TTFT is fed at first tokens, the others at the finish."""
+
+    __slots__ = ("prompt_tokens", "queue_time", "tpot", "ttft")
+
+    def __init__(self) -> None:
+        """All empty, as after a start."""
+        self.ttft = Accumulator(TTFT_EDGES_S)
+        self.tpot = Accumulator(TPOT_EDGES_S)
+        self.queue_time = Accumulator(QUEUE_EDGES_S)
+        self.prompt_tokens = Accumulator(PROMPT_EDGES_TOKENS)

@@ -1,0 +1,81 @@
+"""Replicas that are named in the configuration: by address, or by a DNS name that resolves to the ready ones (a headless Service)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from scaler.control.ports import Clock, Snapshot, Target
+from scaler.core.model import ReplicaSet, WorkloadKey
+
+RESOLVE_EVERY_S = 5.0
+RESOLVE_TIMEOUT_S = 2.0
+DEFAULT_PATH = "/metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTargets:
+    """Where one workload's replicas are: ``addresses`` as host:port, or ``dns`` as host:port, or both. ``path`` of their metrics page."""
+
+    addresses: tuple[str, ...] = ()
+    dns: str | None = None
+    path: str = DEFAULT_PATH
+    scheme: str = "http"
+
+
+class ConfiguredReplicas:
+    """The ``Replicas`` port over configured names. ``run`` keeps the resolved ones fresh; ``snapshot`` answers from memory.
+
+    A name that does not resolve says nothing about replicas: what was known before stands, and its age shows.
+    """
+
+    def __init__(self, named: Mapping[WorkloadKey, NamedTargets], clock: Clock) -> None:
+        """Nothing is resolved yet."""
+        self._named = named
+        self._clock = clock
+        self._resolved: dict[WorkloadKey, tuple[float, tuple[str, ...]]] = {}
+
+    def snapshot(self, key: WorkloadKey) -> Snapshot | None:
+        """The replicas of a workload, None when it is not configured or its name has never been resolved."""
+        named = self._named.get(key)
+        if named is None:
+            return None
+        observed_at, found = self._clock(), named.addresses
+        if named.dns is not None:
+            if key not in self._resolved:
+                return None
+            observed_at, resolved = self._resolved[key]
+            found = tuple(sorted({*found, *resolved}))
+        targets = tuple(Target(address, f"{named.scheme}://{address}{named.path}") for address in found)
+        return Snapshot(ReplicaSet(found, (), len(found), observed_at), targets)
+
+    async def resolve(self) -> None:
+        """Resolve every name once, all at the same time, each within two seconds."""
+        keys = [key for key, named in self._named.items() if named.dns is not None]
+        answers = await asyncio.gather(*(_resolve(self._named[key].dns or "") for key in keys))
+        for key, found in zip(keys, answers, strict=True):
+            if found is not None:
+                self._resolved[key] = (self._clock(), found)
+
+    async def run(self) -> None:
+        """Resolve for ever."""
+        while True:
+            await self.resolve()
+            await asyncio.sleep(RESOLVE_EVERY_S)
+
+
+async def _resolve(name: str) -> tuple[str, ...] | None:
+    host, _, port = name.rpartition(":")
+    try:
+        async with asyncio.timeout(RESOLVE_TIMEOUT_S):
+            found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError):
+        return None
+    return tuple(sorted({_host_port(str(address[0]), int(port)) for *_, address in found}))
+
+
+def _host_port(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ip_address(address).version == 6 else f"{address}:{port}"  # noqa: PLR2004 - IPv6

@@ -1,0 +1,198 @@
+"""From what a person wrote (trigger metadata, or the same keys in a file) to a ``WorkloadSpec``. Keys are spelled here and nowhere else.
+
+All faults are found at once; each names the key and what is allowed and never repeats the value, which may be a secret by mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Profile
+from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
+from scaler.core.pressure import PressureSpec, RedRule
+from scaler.core.ready_latency import ReadyLatency
+from scaler.core.stabilize import IDLE_S, StabilizeSpec
+from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
+from scaler.core.target import DEFAULT_MAX_REPLICAS, ScalingSpec
+from scaler.engines import ENGINES
+from scaler.errors import ConfigError
+
+CONNECTION_KEYS = frozenset({"scalerAddress", "enableTLS", "unsafeSsl"})
+"""KEDA's own keys, which it forwards with the rest."""
+AUTHENTICATION_KEYS = frozenset({"caCert", "tlsClientCert", "tlsClientKey", "tlsCertFile"})
+"""Keys that KEDA reads from a TriggerAuthentication only; in trigger metadata it ignores them, and connects in plain text."""
+DEFAULT_CLASS = "default"
+LOW_HEADROOM_RATIO = 0.1
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class TriggerMetadata(BaseModel):
+    """The keys of a trigger, as KEDA's users write them. Values arrive as strings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True)
+
+    ttft_slo_seconds: Positive | None = None
+    tpot_slo_seconds: Positive | None = None
+    slo_percentile: Annotated[float, Field(ge=50, lt=100, allow_inf_nan=False)] = 95.0
+    profile: str | None = None
+    safe_concurrency: Positive | None = None
+    headroom: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = DEFAULT_HEADROOM_RATIO
+    engine: str = "vllm"
+    source: Literal["pods"] = "pods"
+    scrape: Literal["default"] = "default"
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    model_name: str | None = None
+    request_classes: str | None = None
+    min_replicas: Count = 1
+    max_replicas: Annotated[int, Field(ge=1)] | None = None
+    warm_replicas: Count = 0
+    replica_ready_seconds: Positive | None = None
+    upscale_delay_seconds: Seconds = 0.0
+    downscale_delay_seconds: Seconds | None = None
+    idle_seconds: Seconds = IDLE_S
+    max_queued_requests: Seconds | None = None
+    red_rule: RedRule = RedRule.PROJECTED
+    shed_status: ShedStatus = ShedStatus.AUTO
+    gate: GateMode = GateMode.OBSERVE
+
+
+KEYS: Mapping[str, str] = {to_camel(name): name for name in TriggerMetadata.model_fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What the operator has named for all workloads: load-test profiles and request classes."""
+
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    classes: Mapping[str, RequestClass] = field(default_factory=dict)
+    tick_s: float = DEFAULT_TICK_S
+
+
+def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catalog) -> WorkloadSpec:
+    """The spec that trigger metadata describes. Raises ConfigError with every fault."""
+    given, faults = _given(metadata)
+    try:
+        parsed = TriggerMetadata.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(*faults, *_faults_of(error)) from None
+    profile = _profile(parsed, catalog, faults)
+    classes = _classes(parsed, catalog, faults)
+    faults += _contradictions(parsed)
+    if faults or profile is None:
+        raise ConfigError(*faults)
+    return WorkloadSpec(
+        key=key,
+        profile=profile,
+        classes=classes,
+        headroom_ratio=parsed.headroom,
+        slo_quantile=parsed.slo_percentile / 100,
+        scaling=ScalingSpec(
+            min_replicas=parsed.min_replicas,
+            max_replicas=parsed.max_replicas or DEFAULT_MAX_REPLICAS,
+            warm_replicas=parsed.warm_replicas,
+        ),
+        stabilize=StabilizeSpec(parsed.upscale_delay_seconds, parsed.downscale_delay_seconds, parsed.idle_seconds),
+        pressure=PressureSpec(parsed.red_rule, parsed.max_queued_requests),
+        latency=_latency(parsed),
+        gate=parsed.gate,
+        shed=parsed.shed_status,
+        tick_s=catalog.tick_s,
+        engine=parsed.engine,
+        warnings=tuple(_warnings(parsed, metadata)),
+    )
+
+
+def _given(metadata: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The keys that are ours, under their plain names, and a fault for every key that is nobody's."""
+    given: dict[str, str] = {}
+    faults: list[str] = []
+    for written, value in metadata.items():
+        plain = written.removesuffix("FromEnv")
+        if plain in CONNECTION_KEYS or plain in AUTHENTICATION_KEYS:
+            continue
+        if plain not in KEYS:
+            near = difflib.get_close_matches(plain, KEYS, n=1)
+            faults.append(f"{written}: unknown key" + (f", did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"))
+        elif plain in given:
+            faults.append(f"{plain}: given twice, as itself and as {plain}FromEnv; keep one")
+        else:
+            given[plain] = value
+    return given, faults
+
+
+def _faults_of(error: ValidationError) -> list[str]:
+    return [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors(include_input=False)]
+
+
+def _profile(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> Profile | None:
+    if (parsed.profile is None) == (parsed.safe_concurrency is None):
+        faults.append("profile, safeConcurrency: give exactly one: the name of a load-test profile, or the safe concurrency it found")
+        return None
+    if parsed.safe_concurrency is not None:
+        return Profile(parsed.safe_concurrency)
+    found = catalog.profiles.get(parsed.profile or "")
+    if found is None:
+        faults.append(f"profile: no such profile is configured; there are {_names(catalog.profiles)}")
+    return found
+
+
+def _classes(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> tuple[RequestClass, ...]:
+    """The classes in the order they were named; the first takes the trigger's own objectives."""
+    names = [name.strip() for name in (parsed.request_classes or "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in catalog.classes]:
+        faults.append(f"requestClasses: {len(unknown)} not configured; there are {_names(catalog.classes)}")
+    if len(set(names)) < len(names):
+        faults.append("requestClasses: a class is named twice")
+    found = [catalog.classes[name] for name in names if name in catalog.classes]
+    first = found[0] if found else RequestClass(DEFAULT_CLASS)
+    first = replace(first, ttft_s=parsed.ttft_slo_seconds or first.ttft_s, tpot_s=parsed.tpot_slo_seconds or first.tpot_s)
+    if first.objective is Objective.LATENCY and first.ttft_s is None and not unknown:
+        faults.append("ttftSloSeconds: required, the budget for the time to the first token in seconds")
+    return (first, *found[1:])
+
+
+def _contradictions(parsed: TriggerMetadata) -> list[str]:
+    faults = []
+    if parsed.engine not in ENGINES:
+        faults.append(f"engine: not known; there are {_names(ENGINES)}")
+    if parsed.max_replicas is not None and parsed.max_replicas < max(parsed.min_replicas, parsed.warm_replicas):
+        faults.append("maxReplicas: below minReplicas or warmReplicas")
+    return faults
+
+
+def _latency(parsed: TriggerMetadata) -> ReadyLatency:
+    if parsed.replica_ready_seconds is None:
+        return ReadyLatency()
+    return ReadyLatency(p90_s=parsed.replica_ready_seconds, origin="configuration")
+
+
+def _warnings(parsed: TriggerMetadata, metadata: Mapping[str, str]) -> list[str]:
+    found = [
+        f"{name}: KEDA ignores this key in trigger metadata and may connect in plain text; put it in a TriggerAuthentication"
+        for name in sorted(metadata)
+        if name.removesuffix("FromEnv") in AUTHENTICATION_KEYS
+    ]
+    if parsed.max_replicas is None:
+        found.append(f"maxReplicas: not given, {DEFAULT_MAX_REPLICAS} is assumed")
+    if parsed.headroom < LOW_HEADROOM_RATIO:
+        found.append("headroom: below 0.1 the HPA's tolerance alone can take a replica above its safe concurrency")
+    if parsed.min_replicas == 0:
+        found.append("minReplicas: 0, and nothing tells this scaler of requests that arrive at zero replicas; it cannot wake the workload")
+    if parsed.port is not None:
+        found.append("port: has no effect, the replicas' addresses are configured with theirs")
+    if parsed.model_name is not None:
+        found.append("modelName: has no effect, each replica is read directly")
+    return found
+
+
+def _names(known: Mapping[str, object]) -> str:
+    return ", ".join(sorted(known)) or "none"

@@ -1,0 +1,140 @@
+"""What share of each class is admitted, from colours and numbers, and how it fades with age."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.core.admission import PROBE_RATIO, PlanSpec, Verdict, as_of, plan, wanted_per_s
+from scaler.core.capacity import Profile
+from scaler.core.model import GateMode, Objective, Pressure, RequestClass
+from scaler.core.pressure import Colour
+from tests.support.law import Engine, Law, workload
+
+SPEC = PlanSpec(reaction_s=4.0, budget_s=5.0, gate=GateMode.OBSERVE)
+BASE = Law(workload()).steady(40.0, Engine(running=60.0), rate_per_s=5.0).estimate
+CHAT = RequestClass("chat", ttft_s=5.0, order=0)
+AGENT = RequestClass("agent", ttft_s=20.0, order=1)
+BATCH = RequestClass("batch", objective=Objective.COMPLETION, deadline_s=600.0, order=0)
+
+
+def pressed(request_class, attempts_per_s=10.0, ratio=1.0, at=-math.inf, state=Pressure.RED) -> Verdict:
+    return Verdict(request_class, Colour(state), attempts_per_s, ratio, at)
+
+
+def shares(*verdicts, want=8.0, **changes):
+    return [verdict.admit_ratio for verdict in plan(SPEC, verdicts, replace(BASE, **changes), want)]
+
+
+@pytest.mark.parametrize(
+    ("queue", "tpot_pressed", "wanted"),
+    [
+        pytest.param(0.0, False, 8.0 + 24.0 / 4.0, id="an-empty-queue-may-fill-to-the-set-point"),
+        pytest.param(24.0, False, 8.0, id="at-the-set-point-as-much-as-drains"),
+        pytest.param(40.0, False, 4.0, id="above-it-less"),
+        pytest.param(400.0, False, 0.0, id="never-less-than-nothing"),
+        pytest.param(24.0, True, 2.0, id="under-slow-tokens-the-set-point-is-nothing"),
+    ],
+)
+def test_what_may_enter_steers_the_queue_to_its_set_point(queue, tpot_pressed, wanted):
+    believed = replace(BASE, drain_per_s=8.0, queue=queue)
+    assert wanted_per_s(SPEC, believed, tpot_pressed=tpot_pressed) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "changes", "wanted"),
+    [
+        pytest.param(replace(SPEC, budget_s=None), {}, math.inf, id="without-a-budget-all"),
+        pytest.param(SPEC, {"drain_per_s": 0.0, "queue": 0.0}, math.inf, id="without-a-rate-and-a-queue-all"),
+        pytest.param(SPEC, {"drain_per_s": 0.0, "queue": 4.0}, 0.0, id="without-a-rate-and-with-a-queue-none"),
+        pytest.param(SPEC, {"ready": 0}, 0.0, id="without-a-ready-replica-none"),
+    ],
+)
+def test_what_may_enter_at_the_edges(spec, changes, wanted):
+    assert wanted_per_s(spec, replace(BASE, **changes), tpot_pressed=False) == wanted
+
+
+def test_the_lowest_class_is_shed_first():
+    assert shares(pressed(AGENT), pressed(CHAT), want=14.0) == [pytest.approx(0.4), 1.0]
+
+
+def test_a_class_that_only_has_a_deadline_takes_what_is_left_though_its_order_is_first():
+    assert shares(pressed(BATCH), pressed(AGENT), want=14.0) == [pytest.approx(0.4), 1.0]
+
+
+def test_floors_are_kept_below_the_classes_before():
+    floored = replace(AGENT, floor_ratio=0.1)
+    assert shares(pressed(CHAT), pressed(floored), want=5.0, drain_per_s=8.0) == [
+        pytest.approx(0.4),
+        pytest.approx(0.1),
+    ]
+
+
+def test_floors_together_are_at_most_a_quarter_of_the_drain():
+    greedy = [pressed(replace(c, floor_ratio=0.5)) for c in (CHAT, AGENT)]
+    assert shares(*greedy, want=0.0, drain_per_s=8.0) == [pytest.approx(0.1), pytest.approx(0.1)]
+
+
+def test_never_less_than_a_probe():
+    assert shares(pressed(CHAT), pressed(AGENT), want=0.0) == [PROBE_RATIO, PROBE_RATIO]
+
+
+def test_all_are_admitted_while_all_are_green():
+    green = [pressed(c, state=Pressure.GREEN, ratio=0.1) for c in (CHAT, AGENT)]
+    assert shares(*green, want=0.0) == [1.0, 1.0]
+
+
+def test_down_at_once_and_up_by_a_tenth_a_reaction_time():
+    falls = shares(pressed(CHAT, ratio=1.0), want=2.0)
+    rises = [shares(pressed(CHAT, ratio=0.2, at=BASE.at - ago), want=9.0) for ago in (2.0, 4.0, 400.0)]
+    assert (falls, rises) == ([0.2], [[pytest.approx(0.25)], [pytest.approx(0.3)], [pytest.approx(0.3)]])
+
+
+VERDICTS = st.lists(
+    st.builds(
+        pressed,
+        st.builds(
+            RequestClass,
+            name=st.sampled_from("abcd"),
+            ttft_s=st.just(5.0),
+            order=st.integers(0, 3),
+            floor_ratio=st.floats(0.0, 1.0),
+        ),
+        st.floats(0.0, 1e6),
+        st.floats(PROBE_RATIO, 1.0),
+        state=st.sampled_from([Pressure.GREEN, Pressure.YELLOW, Pressure.RED]),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda verdict: verdict.request_class.name,
+)
+RATES = st.floats(0.0, 1e6)
+
+
+@settings(max_examples=50)
+@given(VERDICTS, RATES, RATES, RATES)
+def test_shares_are_always_within_the_probe_and_one_and_never_negative_waits(verdicts, want, drain, queue):
+    made = plan(SPEC, tuple(verdicts), replace(BASE, drain_per_s=drain, queue=queue), want)
+    assert all(PROBE_RATIO <= verdict.admit_ratio <= 1.0 for verdict in made)
+    assert all(0.0 <= verdict.retry_after_s <= 60.0 and 0.0 <= verdict.retry_spread_s <= 60.0 for verdict in made)
+
+
+@settings(max_examples=50)
+@given(st.floats(0.1, 100.0), RATES, RATES)
+def test_what_is_admitted_beyond_floors_and_probes_never_exceeds_what_may_enter(attempts, want, drain):
+    made = plan(SPEC, (pressed(CHAT, attempts), pressed(AGENT, attempts)), replace(BASE, drain_per_s=drain), want)
+    assert sum(verdict.admit_ratio * attempts for verdict in made) <= want * 1.000001 + 2 * PROBE_RATIO * attempts
+
+
+def test_a_decision_is_as_it_was_made_until_it_is_no_longer_valid_and_then_fades_to_admitting_all():
+    law = Law(workload(Profile(100.0, 1.0)))
+    decision = law.steady(30.0, Engine(running=50.0, waiting=40.0), rate_per_s=1.0)
+    ratio, observed_at = decision.classes[0].admit_ratio, decision.observed_at
+    faded = [as_of(decision, observed_at + age) for age in (10.0, 25.0, 40.0)]
+    assert faded[0] is decision
+    assert [(d.state, d.classes[0].state, d.classes[0].admit_ratio) for d in faded[1:]] == [
+        (Pressure.UNKNOWN, Pressure.UNKNOWN, pytest.approx((1 + ratio) / 2)),
+        (Pressure.UNKNOWN, Pressure.UNKNOWN, 1.0),
+    ]

@@ -1,0 +1,188 @@
+"""Trigger metadata to a spec: the keys, the defaults, and every fault by its key and without its value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.core.capacity import Profile
+from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
+from scaler.core.pressure import PressureSpec, RedRule
+from scaler.core.ready_latency import ReadyLatency
+from scaler.core.stabilize import StabilizeSpec
+from scaler.core.step import WorkloadSpec
+from scaler.core.target import ScalingSpec
+from scaler.errors import ConfigError
+from scaler.workload import KEYS, Catalog, parse_workload
+
+KEY = WorkloadKey("prod", "llama")
+PROFILE = Profile(100.0, 8.0, 0.15, name="llama-8b-chat")
+CHAT = RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02)
+AGENT = RequestClass("agent", ttft_s=5.0, order=1)
+BATCH = RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3)
+CATALOG = Catalog({"llama-8b-chat": PROFILE}, {"chat": CHAT, "agent": AGENT, "batch": BATCH})
+SMALLEST = {"scalerAddress": "slo-scaler:6000", "ttftSloSeconds": "2", "profile": "llama-8b-chat"}
+ASSUMED_MAX = "maxReplicas: not given, 100 is assumed"
+
+
+def faults(metadata: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as raised:
+        parse_workload(KEY, metadata, CATALOG)
+    return raised.value.faults
+
+
+def test_the_smallest_trigger_is_enough_and_pins_every_default():
+    assert parse_workload(KEY, SMALLEST, CATALOG) == WorkloadSpec(
+        key=KEY,
+        profile=PROFILE,
+        classes=(RequestClass("default", ttft_s=2.0),),
+        headroom_ratio=0.1,
+        slo_quantile=0.95,
+        scaling=ScalingSpec(min_replicas=1, max_replicas=100, warm_replicas=0, drain_deadline_s=120.0),
+        stabilize=StabilizeSpec(upscale_delay_s=0.0, downscale_delay_s=None, idle_s=600.0),
+        pressure=PressureSpec(RedRule.PROJECTED, None),
+        latency=ReadyLatency(p90_s=180.0, sigma=0.25, origin="prior"),
+        gate=GateMode.OBSERVE,
+        shed=ShedStatus.AUTO,
+        tick_s=2.0,
+        engine="vllm",
+        warnings=(ASSUMED_MAX,),
+    )
+
+
+def test_every_key_is_understood():
+    written = {
+        **SMALLEST,
+        "tpotSloSeconds": "0.05",
+        "sloPercentile": "99",
+        "headroom": "0.2",
+        "engine": "vllm",
+        "source": "pods",
+        "scrape": "default",
+        "requestClasses": "agent, batch",
+        "minReplicas": "2",
+        "maxReplicas": "20",
+        "warmReplicas": "1",
+        "replicaReadySeconds": "90",
+        "upscaleDelaySeconds": "5",
+        "downscaleDelaySeconds": "600",
+        "idleSeconds": "1200",
+        "maxQueuedRequests": "40",
+        "redRule": "budget",
+        "shedStatus": "503",
+        "gate": "enforce",
+    }
+    assert parse_workload(KEY, written, CATALOG) == WorkloadSpec(
+        key=KEY,
+        profile=PROFILE,
+        classes=(replace(AGENT, ttft_s=2.0, tpot_s=0.05), BATCH),
+        headroom_ratio=0.2,
+        slo_quantile=0.99,
+        scaling=ScalingSpec(2, 20, 1),
+        stabilize=StabilizeSpec(5.0, 600.0, 1200.0),
+        pressure=PressureSpec(RedRule.BUDGET, 40.0),
+        latency=ReadyLatency(p90_s=90.0, origin="configuration"),
+        gate=GateMode.ENFORCE,
+        shed=ShedStatus.NO_CAPACITY,
+    )
+
+
+def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
+    written = {"scalerAddress": "x", "ttftSloSecondsFromEnv": "2", "profileFromEnv": "llama-8b-chat"}
+    assert parse_workload(KEY, written, CATALOG) == parse_workload(KEY, SMALLEST, CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param(
+            {"ttftSLOSeconds": "2"},
+            ("ttftSLOSeconds: unknown key, did you mean ttftSloSeconds?",),
+            id="a misspelt key and the right one",
+        ),
+        pytest.param(
+            {"headroom": "1.5"}, ("headroom: Input should be less than 1",), id="a value out of range and the range"
+        ),
+        pytest.param(
+            {"gate": "on"}, ("gate: Input should be 'off', 'observe' or 'enforce'",), id="a word that is not allowed"
+        ),
+        pytest.param(
+            {"requestClasses": "chat,vip"},
+            ("requestClasses: 1 not configured; there are agent, batch, chat",),
+            id="a class that nobody named",
+        ),
+        pytest.param(
+            {"requestClasses": "chat,chat"}, ("requestClasses: a class is named twice",), id="a class named twice"
+        ),
+        pytest.param(
+            {"profile": "other"},
+            ("profile: no such profile is configured; there are llama-8b-chat",),
+            id="a profile that nobody measured",
+        ),
+        pytest.param(
+            {"minReplicas": "5", "maxReplicas": "2"},
+            ("maxReplicas: below minReplicas or warmReplicas",),
+            id="bounds that cross",
+        ),
+        pytest.param({"engine": "tgi"}, ("engine: not known; there are sglang, vllm",), id="an engine we cannot read"),
+        pytest.param(
+            {"profileFromEnv": "x"},
+            ("profile: given twice, as itself and as profileFromEnv; keep one",),
+            id="a key given in both ways",
+        ),
+        pytest.param(
+            {"safeConcurrency": "10"},
+            (
+                "profile, safeConcurrency: give exactly one: the name of a load-test profile, or the safe concurrency it found",
+            ),
+            id="two sources of the safe concurrency",
+        ),
+    ],
+)
+def test_a_fault_names_the_key_and_what_is_allowed(written, expected):
+    assert faults({**SMALLEST, **written}) == expected
+
+
+def test_a_budget_is_required():
+    assert faults({"profile": "llama-8b-chat"}) == (
+        "ttftSloSeconds: required, the budget for the time to the first token in seconds",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "warning"),
+    [
+        pytest.param({"caCert": "x"}, "caCert: KEDA ignores this key", id="a certificate where KEDA does not read it"),
+        pytest.param({"headroom": "0.05"}, "headroom: below 0.1", id="less headroom than the HPA's tolerance"),
+        pytest.param({"minReplicas": "0"}, "minReplicas: 0, and nothing tells", id="zero without a source of demand"),
+        pytest.param({"port": "8000"}, "port: has no effect", id="a port that nobody uses"),
+        pytest.param({"modelName": "m"}, "modelName: has no effect", id="a model name that nobody uses"),
+    ],
+)
+def test_what_is_valid_and_probably_not_meant_is_warned_about(written, warning):
+    warnings = parse_workload(KEY, {**SMALLEST, **written}, CATALOG).warnings
+    assert [text.startswith(warning) for text in warnings if text != ASSUMED_MAX] == [True]
+
+
+TEXT = st.text(min_size=0, max_size=20)
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(sorted(KEYS)), TEXT), TEXT, max_size=8))
+def test_whatever_is_written_is_a_spec_or_a_list_of_faults(written):
+    try:
+        outcome: object = parse_workload(KEY, written, CATALOG)
+    except ConfigError as error:
+        outcome = error.faults
+    assert outcome not in ((), None)
+
+
+@given(st.sampled_from(sorted(KEYS)), st.uuids())
+def test_no_fault_ever_repeats_a_value(key, secret):
+    try:
+        said = " ".join(parse_workload(KEY, {**SMALLEST, key: str(secret)}, CATALOG).warnings)
+    except ConfigError as error:
+        said = str(error)
+    assert str(secret) not in said
