@@ -1,0 +1,1 @@
+"""How others ask: KEDA over gRPC, people and gateways over HTTP. Nothing here decides; it translates what the board holds."""

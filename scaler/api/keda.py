@@ -1,0 +1,293 @@
+"""KEDA's side: the external scaler service, answered from memory.
+
+One decision answers every call, so that GetMetrics and IsActive of one poll agree. Three facts about KEDA shape this file:
+
+* An error freezes the replicas, while 0, NaN and ``false`` shrink them: what is not known is an error, never a value.
+* KEDA's ``fallback`` acts only while GetMetricSpec succeeds, and the HPA takes the target from it only when the
+  ScaledObject is reconciled: the spec is a constant and needs nothing to be known.
+* KEDA sets no deadline, and a hung call stops every ScaledObject behind it: unary handlers never wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+import grpc.aio
+
+from scaler.core.decision import Decision, Pending
+from scaler.core.model import WorkloadKey
+from scaler.errors import ConfigError, NotReady, ScalerError, UnknownWorkload
+from scaler.pb import externalscaler_pb2 as pb
+from scaler.pb import externalscaler_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from scaler.control.board import Board
+    from scaler.control.ports import Clock
+    from scaler.control.supervisor import Supervisor
+    from scaler.core.step import WorkloadSpec
+
+METRIC_NAME = "desired-replicas"
+"""A path segment of the external metrics API, which knows lower case only and no slash."""
+TARGET = 1
+"""With metricType AverageValue and target 1 the HPA lands on the value itself, whatever number of pods is ready."""
+LONGEST_DETAILS_BYTES = 1000
+"""The details travel percent-encoded in a header and end in a Kubernetes Event: 8 KiB and 1 KiB are their limits."""
+MISSING_NAMED = 3
+
+CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
+    {
+        ConfigError: grpc.StatusCode.INVALID_ARGUMENT,
+        UnknownWorkload: grpc.StatusCode.NOT_FOUND,
+        NotReady: grpc.StatusCode.UNAVAILABLE,
+    }
+)
+"""What each error is on the wire. Whatever else is raised is a bug of ours: INTERNAL, and its text stays here."""
+
+Parse = Callable[[WorkloadKey, Mapping[str, str]], "WorkloadSpec"]
+"""Trigger metadata to a spec; raises ConfigError with all faults."""
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class RpcTelemetry(Protocol):
+    """Is told about RPCs. Must not block and must not raise."""
+
+    def handled(self, method: str, code: grpc.StatusCode, took_s: float) -> None:
+        """One RPC has ended; CANCELLED is how most streams end."""
+        ...
+
+    def failed(self, method: str, error: Exception) -> None:
+        """A handler raised something unexpected, of which the caller learns nothing but that it happened."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often an open stream says again that a workload is active, in seconds.
+
+    KEDA drops a message at times (while its status lacks our metric), so saying it once is not enough. Each one costs
+    KEDA a write to the ScaledObject's status: rare while replicas exist, frequent only while a lost one would keep a
+    workload at zero.
+    """
+
+    repeat_s: float = 10.0
+    without_replicas_s: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class KedaParts:
+    """What the servicer works with.
+
+    Setting ``shutdown`` ends every stream with OK: KEDA then comes back within 2 s, after an error within 60 s.
+    """
+
+    board: Board
+    supervisor: Supervisor
+    parse: Parse
+    clock: Clock
+    telemetry: RpcTelemetry
+    shutdown: asyncio.Event
+
+
+class KedaServicer(pb_grpc.ExternalScalerServicer):
+    """``externalscaler.ExternalScaler``. Reads the board; the one thing it may change is which workloads run."""
+
+    def __init__(self, parts: KedaParts, pace: Pace = Pace()) -> None:
+        """A servicer that has parsed nothing yet."""
+        self._parts = parts
+        self._pace = pace
+        self._parsed = _Parsed(parts)
+        self._open_streams = 0
+
+    @property
+    def open_streams(self) -> int:
+        """How many StreamIsActive calls are held open now."""
+        return self._open_streams
+
+    def forget_parsed(self) -> None:
+        """Parse all metadata anew when it next comes: what its names refer to (profiles, classes) was edited."""
+        self._parsed.clear()
+
+    async def GetMetricSpec(self, request: pb.ScaledObjectRef, context: _Context) -> pb.GetMetricSpecResponse:
+        """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND."""
+        async with self._handling("GetMetricSpec", context):
+            self._resolve(request)
+            spec = pb.MetricSpec(metricName=METRIC_NAME, targetSize=TARGET, targetSizeFloat=TARGET)
+            return pb.GetMetricSpecResponse(metricSpecs=[spec])
+
+    async def GetMetrics(self, request: pb.GetMetricsRequest, context: _Context) -> pb.GetMetricsResponse:
+        """The desired replicas as the one value. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE."""
+        async with self._handling("GetMetrics", context):
+            if request.metricName != METRIC_NAME:
+                raise ConfigError(f"metricName must be {METRIC_NAME}")
+            key = self._resolve(request.scaledObjectRef)
+            desired = _desired(self._decision(key))
+            # KEDA before 2.17 reads the integer only, later ones prefer the float when it is above 0.
+            value = pb.MetricValue(metricName=METRIC_NAME, metricValue=desired, metricValueFloat=desired)
+            return pb.GetMetricsResponse(metricValues=[value])
+
+    async def IsActive(self, request: pb.ScaledObjectRef, context: _Context) -> pb.IsActiveResponse:
+        """Whether replicas are wanted at all. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE.
+
+        Ignorance is UNAVAILABLE and not ``true``: KEDA then holds what there is, at zero and above, whereas ``true``
+        would start a GPU at zero replicas for no reason that anybody could name.
+        """
+        async with self._handling("IsActive", context):
+            decision = self._decision(self._resolve(request))
+            # The count may be held for a while, `false` may not: KEDA answers it by going to zero in one step.
+            if not decision.active and (decision.blind or self._age_s(decision) > decision.valid_s):
+                raise NotReady(_too_old(decision, self._age_s(decision)))
+            return pb.IsActiveResponse(result=decision.active)
+
+    # A coroutine that writes, where the stub expects a generator: cancelling it runs its cleanup at once.
+    async def StreamIsActive(self, request: pb.ScaledObjectRef, context: _Context) -> None:  # type: ignore[override]
+        """``true`` at once, on every change and repeatedly while active. Errors: INVALID_ARGUMENT, NOT_FOUND.
+
+        Silent while inactive or unknown: KEDA before 2.18 obeys a ``false``, whatever other triggers say.
+        """
+        async with self._handling("StreamIsActive", context):
+            key = self._resolve(request)
+            self._open_streams += 1
+            try:
+                await self._stream(key, context)
+            finally:
+                self._open_streams -= 1
+
+    async def StreamMetricSpec(self, _: pb.ScaledObjectRef, context: _Context) -> None:  # type: ignore[override]
+        """Never needed for a constant. UNIMPLEMENTED makes KEDA keep to GetMetricSpec for good."""
+        self._parts.telemetry.handled("StreamMetricSpec", grpc.StatusCode.UNIMPLEMENTED, 0.0)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the metric spec is a constant, ask GetMetricSpec")
+
+    def _resolve(self, ref: pb.ScaledObjectRef) -> WorkloadKey:
+        """The workload that a ref means, running if it comes with metadata. Without, a person looks and changes nothing."""
+        if not (ref.namespace and ref.name):
+            raise ConfigError("namespace and name of the ScaledObject are required")
+        key = WorkloadKey(ref.namespace, ref.name)
+        if ref.scalerMetadata:
+            self._parts.supervisor.ensure(self._parsed.spec(key, dict(ref.scalerMetadata)))
+        elif key in self._parts.supervisor:
+            self._parts.supervisor.touch(key)
+        else:
+            raise UnknownWorkload(f"{key} is not known; the call must carry the trigger's metadata to introduce it")
+        return key
+
+    def _decision(self, key: WorkloadKey) -> Decision:
+        """The decision to answer from. Judged here and by its age, so that a dead loop cannot keep an old one alive."""
+        outcome = self._parts.board.latest(key)
+        if outcome is None:
+            raise NotReady(f"{key}: no decision yet")
+        if isinstance(outcome, Pending):
+            raise NotReady(f"{key}: {outcome.why}")
+        if self._age_s(outcome) > outcome.hold_s:
+            raise NotReady(_too_old(outcome, self._age_s(outcome)))
+        return outcome
+
+    def _age_s(self, decision: Decision) -> float:
+        return self._parts.clock() - decision.observed_at
+
+    async def _stream(self, key: WorkloadKey, context: _Context) -> None:
+        stopped = asyncio.ensure_future(self._parts.shutdown.wait())
+        try:
+            while not self._parts.shutdown.is_set():
+                # Listens before it reads the board, so that no change falls in between.
+                changed = asyncio.ensure_future(self._parts.board.activity(key).wait())
+                try:
+                    active, pause_s = self._pulse(key)
+                    if active:
+                        await context.write(pb.IsActiveResponse(result=True))
+                    await asyncio.wait((stopped, changed), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+        finally:
+            stopped.cancel()
+
+    def _pulse(self, key: WorkloadKey) -> tuple[bool, float]:
+        """Whether to say ``true`` now, and after how many seconds to look again."""
+        self._parts.supervisor.touch(key)  # an open stream is somebody who asks
+        try:
+            decision = self._decision(key)
+        except NotReady:
+            return False, self._pace.without_replicas_s
+        pause_s = self._pace.repeat_s if decision.estimate.ready else self._pace.without_replicas_s
+        return decision.active, pause_s
+
+    def _handling(self, method: str, context: _Context) -> _Handling:
+        return _Handling(self._parts, method, context)
+
+
+class _Handling:
+    """Around every handler: errors become status codes, and telemetry is told how it ended."""
+
+    def __init__(self, parts: KedaParts, method: str, context: _Context) -> None:
+        self._parts, self._method, self._context = parts, method, context
+
+    async def __aenter__(self) -> None:
+        self._started = self._parts.clock()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        code, details = _status(error)
+        if isinstance(error, Exception) and code is grpc.StatusCode.INTERNAL:
+            self._parts.telemetry.failed(self._method, error)
+        self._parts.telemetry.handled(self._method, code, self._parts.clock() - self._started)
+        if isinstance(error, Exception):
+            await self._context.abort(code, details)
+
+
+class _Parsed:
+    """The last metadata of each workload with its spec: KEDA sends the same map on every call, a dozen times a minute."""
+
+    def __init__(self, parts: KedaParts) -> None:
+        self._parts = parts
+        self._entries: dict[WorkloadKey, tuple[dict[str, str], WorkloadSpec]] = {}
+        self._sweep_above = 64
+
+    def spec(self, key: WorkloadKey, metadata: dict[str, str]) -> WorkloadSpec:
+        """The parsed metadata; raises ConfigError, which is not remembered."""
+        entry = self._entries.get(key)
+        if entry is not None and entry[0] == metadata:
+            return entry[1]
+        spec = self._parts.parse(key, metadata)
+        if len(self._entries) >= self._sweep_above:
+            self._sweep()
+        self._entries[key] = metadata, spec
+        return spec
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+    def _sweep(self) -> None:
+        """Drop what no longer runs; next time when as many have come again, so that it costs nothing on average."""
+        self._entries = {key: entry for key, entry in self._entries.items() if key in self._parts.supervisor}
+        self._sweep_above = max(64, 2 * len(self._entries))
+
+
+def _desired(decision: Decision) -> int:
+    if decision.desired < 0:  # KEDA reads it as 0 and scales to the minimum; an error holds
+        raise ValueError(f"desired is {decision.desired}")
+    return decision.desired
+
+
+def _too_old(decision: Decision, age_s: float) -> str:
+    """Why a decision no longer counts: how old its newest reading is, and which replicas are silent."""
+    named = [f"{missing.replica} ({missing.why})" for missing in decision.missing[:MISSING_NAMED]]
+    more = len(decision.missing) - len(named)
+    silent = f"; no reading from {', '.join(named)}" if named else ""
+    return f"{decision.key}: the last observation is {age_s:.0f} s old{silent}" + (f" and {more} more" if more else "")
+
+
+def _status(error: BaseException | None) -> tuple[grpc.StatusCode, str]:
+    """The status that an error is answered with. Not an Exception: the call was cancelled, and nobody is left to be told."""
+    if error is None:
+        return grpc.StatusCode.OK, ""
+    if not isinstance(error, Exception):
+        return grpc.StatusCode.CANCELLED, ""
+    for kind, code in CODES.items():
+        if isinstance(error, kind):
+            return code, str(error).encode()[:LONGEST_DETAILS_BYTES].decode(errors="ignore")
+    return grpc.StatusCode.INTERNAL, "internal error of the scaler, described in its log"

@@ -1,0 +1,117 @@
+"""The HTTP contract as OpenAPI 3.1, made from the route tables that serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scaler import __version__
+from scaler.core.model import Pressure
+from scaler.core.plain import Json
+
+GATE_PORT, OPS_PORT = 8080, 8081
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a reader must know of one GET path. ``takes_class``: it has the optional ``class`` query parameter."""
+
+    path: str
+    port: int
+    summary: str
+    answers: tuple[tuple[int, str], ...] = ((200, ""),)
+    media: str = JSON
+    schema: str | None = None
+    takes_class: bool = False
+
+
+def _each(names: Iterable[str], schema: Json) -> dict[str, Json]:
+    return dict.fromkeys(names, schema)
+
+
+NUMBER: Json = {"oneOf": [{"type": "number"}, {"enum": ["inf"]}]}
+MAYBE: Json = {"type": ["number", "null"]}
+COUNT: Json = {"type": "integer", "minimum": 0}
+TEXT: Json = {"type": "string"}
+FLAG: Json = {"type": "boolean"}
+RATIO: Json = {"type": "number", "minimum": 0, "maximum": 1}
+STATE: Json = {"enum": [state.value for state in Pressure]}
+VERDICT: Mapping[str, Json] = {
+    "state": STATE,
+    "objective": {"enum": ["latency", "completion"]},
+    "budget_s": MAYBE,
+    "remaining_budget_s": MAYBE,
+    "admit_ratio": RATIO,
+    "admit_per_s": MAYBE,
+    "retry_after_s": {"type": "number", "minimum": 0, "maximum": 60},
+    "retry_spread_s": {"type": "number", "minimum": 0, "maximum": 60},
+    "red_projected": FLAG,
+    "red_budget": FLAG,
+}
+STATE_FIELDS: Mapping[str, Json] = {
+    "namespace": TEXT,
+    "name": TEXT,
+    "class": TEXT,
+    "note": TEXT,
+    **VERDICT,
+    "workload_state": STATE,
+    **_each(("queue", "offered_per_s", "arrival_per_s", "drain_per_s", "refused_per_s"), {"type": "number"}),
+    "throughput_per_s": MAYBE,
+    **_each(("queue_wait_s", "eta_s", "eta_median_s", "saturation_ratio", "surge_ratio"), NUMBER),
+    **_each(("ready", "starting", "stuck", "missing", "current", "desired", "sequence"), COUNT),
+    **_each(("active", "blind"), FLAG),
+    **_each(("reason", "runner_up", "because"), TEXT),
+    "findings": {"type": "array", "items": {"type": "object"}},
+    "gate": {"enum": ["off", "observe", "enforce"]},
+    "shed_status": {"enum": ["auto", "429", "503"]},
+    **_each(("reaction_s", "age_s", "valid_s"), {"type": "number"}),
+    "classes": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"name": TEXT, "gate": {"enum": ["off", "observe", "enforce"]}, **VERDICT},
+        },
+    },
+}
+SCHEMAS: dict[str, Json] = {
+    "State": {
+        "type": "object",
+        "description": 'Seconds end in _s, requests a second in _per_s, shares in _ratio. A number that is infinite is the string "inf".',
+        "required": ["namespace", "name", "state", "admit_ratio", "reason", "because", "classes"],
+        "properties": dict(STATE_FIELDS),
+    },
+    "Workloads": {
+        "type": "object",
+        "properties": {"workloads": {"type": "array", "items": {"$ref": "#/components/schemas/State"}}},
+    },
+}
+
+
+def contract(described: Iterable[Described], more_paths: Mapping[str, Json]) -> dict[str, Json]:
+    """The document. ``more_paths`` are path items of routes that others serve on the same ports."""
+    paths: dict[str, Json] = {entry.path: _path(entry) for entry in described}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "SLO scaler", "version": __version__},
+        "paths": paths | dict(more_paths),
+        "components": {"schemas": SCHEMAS},
+    }
+
+
+def _path(entry: Described) -> Json:
+    names = [part[1:-1] for part in entry.path.split("/") if part.startswith("{")]
+    parameters: list[Json] = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
+    if entry.takes_class:
+        parameters.append({"name": "class", "in": "query", "required": False, "schema": TEXT})
+    schema: Json = TEXT if entry.schema is None else {"$ref": f"#/components/schemas/{entry.schema}"}
+    if entry.media == JSON and entry.schema is None:
+        schema = {"type": "object"}
+    responses: dict[str, Json] = {
+        str(status): {"description": text or entry.summary, "content": {entry.media: {"schema": schema}}}
+        for status, text in entry.answers
+    }
+    return {
+        "servers": [{"url": f"http://localhost:{entry.port}"}],
+        "get": {"summary": entry.summary, "parameters": parameters, "responses": responses},
+    }

@@ -1,0 +1,33 @@
+"""``slo-scaler serve``: the scaler itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", envvar="SLO_SCALER_CONFIG", help="The configuration file (YAML).", show_default="none"
+        ),
+    ] = None,
+    tick: Annotated[
+        float,
+        typer.Option(envvar="SLO_SCALER_TICK_S", min=0.1, max=60, help="Seconds between two looks at the engines."),
+    ] = 2.0,
+) -> None:
+    """Serve KEDA on port 6000, gateways on 8080, probes, metrics and explanations on 8081.
+
+    Ports and address: SLO_SCALER_HOST, SLO_SCALER_KEDA_PORT, SLO_SCALER_GATE_PORT, SLO_SCALER_OPS_PORT.
+
+    Example: slo-scaler serve --config slo-scaler.yaml
+    """
+    from scaler.app import serve as run
+    from scaler.settings import read_configuration, read_ports
+
+    asyncio.run(run(read_configuration(config, tick), read_ports()))

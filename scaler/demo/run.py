@@ -1,0 +1,165 @@
+"""Puts the demo together and plays it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+import aiohttp
+import grpc.aio
+
+from scaler.api.keda_client import AioKedaClient, ScaledObject
+from scaler.app import Bound, Wiring, running
+from scaler.control.board import Board
+from scaler.core.decision import Decision
+from scaler.core.model import GateMode
+from scaler.demo import scenario as numbers
+from scaler.demo.cluster import DemoFailed, FleetReplicas, fleet_process
+from scaler.demo.fleet import FleetPlan
+from scaler.demo.gateway import Gateway
+from scaler.demo.keda import Keda, Rhythm
+from scaler.demo.scenario import KEY, Scenario, arrivals
+from scaler.demo.summary import Cpu, Record, Rpcs, Sample, Summary, summarize
+from scaler.demo.traffic import Traffic
+from scaler.demo.watch import Sights, Watch
+from scaler.settings import Ports, parse_configuration
+
+HOST = "127.0.0.1"
+LOOK_S, LOOKS = 0.1, 150
+"""How often the first replicas and the first decision are looked for, in seconds, and how many times at most."""
+KEPT_LINES = 40
+
+
+class Tail(io.StringIO):
+    """Where the scaler logs to: the last lines are kept, for the case that something goes wrong."""
+
+    def __init__(self) -> None:
+        """Nothing was logged yet."""
+        super().__init__()
+        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def write(self, text: str) -> int:
+        """Keep what is a line."""
+        self._lines.extend(line for line in text.splitlines() if line)
+        return len(text)
+
+    def text(self) -> str:
+        """The last lines."""
+        return "\n".join(self._lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A demo that has been played and is still up. ``log`` is the end of the scaler's log."""
+
+    summary: Summary
+    bound: Bound
+    log: Tail
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    """Everybody who acts."""
+
+    replicas: FleetReplicas
+    gateway: Gateway
+    keda: Keda
+    traffic: Traffic
+    bound: Bound
+
+
+@asynccontextmanager
+async def played(scenario: Scenario, show: Callable[[Sample], None]) -> AsyncIterator[Played]:
+    """Start everything, play the scenario, and keep it up while the context lasts. ``show`` is given what is seen."""
+    log = Tail()
+    async with AsyncExitStack() as stack:
+        cast = await _assemble(stack, scenario, log)
+        clock = asyncio.get_running_loop().time
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(cast.replicas.run()),
+                group.create_task(cast.keda.run(cast.replicas)),
+                group.create_task(cast.gateway.poll(_state_url(cast.bound), cast.traffic.session, clock)),
+            ]
+            await _until(lambda: _decided(cast.bound.board))
+            summary = summarize(await _play(scenario, cast, show))
+            yield Played(summary, cast.bound, log)
+            for task in background:
+                task.cancel()
+
+
+async def _assemble(stack: AsyncExitStack, scenario: Scenario, log: Tail) -> _Cast:
+    clock = asyncio.get_running_loop().time
+    plan = FleetPlan(numbers.MIN_REPLICAS, numbers.MAX_REPLICAS, numbers.START_S, numbers.START_SIGMA, scenario.seed)
+    control = await stack.enter_async_context(fleet_process(plan))
+    connector = aiohttp.TCPConnector(limit=0)
+    session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+    replicas = FleetReplicas(KEY, control, session, clock)
+    await _until_ready(replicas)
+    enforce = scenario.gate is GateMode.ENFORCE
+    gateway = Gateway(KEY, lambda: replicas.endpoints, enforce=enforce, seed=scenario.seed)
+    configuration = parse_configuration(numbers.CONFIGURATION, numbers.TICK_S)
+    wiring = Wiring(configuration, Ports(HOST, 0, 0, 0), replicas, gateway, log)
+    bound = await stack.enter_async_context(running(wiring))
+    address = f"{HOST}:{bound.keda_port}"
+    channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
+    rhythm = Rhythm(numbers.POLLING_S, numbers.SYNC_S, numbers.MIN_REPLICAS, numbers.MAX_REPLICAS)
+    scaled_object = ScaledObject(KEY, {"scalerAddress": address, **scenario.metadata})
+    keda = Keda(AioKedaClient(channel), scaled_object, rhythm, clock)
+    return _Cast(replicas, gateway, keda, Traffic(gateway, session, clock), bound)
+
+
+async def _play(scenario: Scenario, cast: _Cast, show: Callable[[Sample], None]) -> Record:
+    clock = asyncio.get_running_loop().time
+    started_at, own_cpu_s, fleet_cpu_s = clock(), time.process_time(), cast.replicas.cpu_s
+    watch = Watch(Sights(cast.bound.board, cast.gateway, cast.replicas, clock), started_at, show)
+    watching = asyncio.create_task(watch.run())
+    try:
+        await cast.traffic.play(arrivals(scenario), started_at)
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    lasted_s = clock() - started_at
+    calls = cast.keda.calls
+    failures = tuple(replace(failure, at_s=round(failure.at_s - started_at, 2)) for failure in calls.failures)
+    return Record(
+        scenario=scenario,
+        samples=tuple(watch.samples),
+        outcomes=tuple(cast.traffic.outcomes),
+        gateway=cast.gateway.counts,
+        rpcs=Rpcs(dict(calls.answered), failures, calls.pushed),
+        cpu=Cpu(
+            fleet=round((cast.replicas.cpu_s - fleet_cpu_s) / lasted_s, 3),
+            rest=round((time.process_time() - own_cpu_s) / lasted_s, 3),
+        ),
+    )
+
+
+async def _until_ready(replicas: FleetReplicas) -> None:
+    for _ in range(LOOKS):
+        await replicas.refresh()
+        if len(replicas.endpoints) >= numbers.MIN_REPLICAS:
+            return
+        await asyncio.sleep(LOOK_S)
+    raise DemoFailed(f"the first {numbers.MIN_REPLICAS} emulated replicas did not become ready")
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    """Wait for it, but not for ever: what is missing then shows in the summary."""
+    for _ in range(LOOKS):
+        if true():
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+def _decided(board: Board) -> bool:
+    return isinstance(board.latest(KEY), Decision)
+
+
+def _state_url(bound: Bound) -> str:
+    return f"http://{HOST}:{bound.gate_port}/v1/state/{KEY}"
