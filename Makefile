@@ -54,8 +54,12 @@ test-fast: $(STAMP) ## The tests alone, stopping at the first failure
 test-e2e: $(STAMP) ## Whole processes over real sockets
 	@$(BIN)/python -m pytest -q -m e2e
 
-test-vllm: $(STAMP) ## Against a real vLLM (needs one installed)
-	@$(BIN)/python -m pytest -q -m vllm
+test-vllm: $(STAMP) .venv-vllm/bin/vllm ## Against a real vLLM on this CPU (2.5 GB in .venv-vllm)
+	@$(BIN)/python -m pytest -q -s -m vllm
+
+.venv-vllm/bin/vllm:
+	@echo "building .venv-vllm"
+	@tests/vllm/install.sh .venv-vllm
 
 bench: $(STAMP) ## The benchmarks
 	@$(BIN)/python -m bench

@@ -108,11 +108,12 @@ async def test_requests_beyond_the_cap_wait() -> None:
     async with replica() as (served, client):
         streams = [client.post("/v1/completions", json=ask(5000, stream=True)) for _ in range(10)]
         responses = await asyncio.gather(*streams)
-        firsts = [asyncio.create_task(response.content.readline()) for response in responses]
-        for served_first in list(asyncio.as_completed(firsts))[:8]:
-            await served_first
+        unserved = {asyncio.create_task(response.content.readline()) for response in responses}
+        while len(unserved) > 2:
+            _, unserved = await asyncio.wait(unserved, return_when=asyncio.FIRST_COMPLETED)
         full = await scraped(served)
-        for first, response in zip(firsts, responses, strict=True):
+        for first in unserved:
             first.cancel()
+        for response in responses:
             response.close()
     assert (full.running, full.waiting) == (8.0, 2.0)
