@@ -150,7 +150,9 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
     try:
         file = _File.model_validate({} if loaded is None else loaded)
     except ValidationError as error:
-        raise ConfigError(*(_fault(fault["loc"], fault["msg"]) for fault in error.errors(include_input=False))) from None
+        raise ConfigError(
+            *(_fault(fault["loc"], fault["msg"]) for fault in error.errors(include_input=False))
+        ) from None
     faults = [fault for name, entry in file.classes.items() for fault in _class_faults(name, entry)]
     catalog = Catalog(
         profiles={name: entry.value(name) for name, entry in file.profiles.items()},

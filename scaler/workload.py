@@ -121,7 +121,9 @@ def _given(metadata: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             continue
         if plain not in KEYS:
             near = difflib.get_close_matches(plain, KEYS, n=1)
-            faults.append(f"{written}: unknown key" + (f", did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}"))
+            faults.append(
+                f"{written}: unknown key" + (f", did you mean {near[0]}?" if near else f"; known are {', '.join(KEYS)}")
+            )
         elif plain in given:
             faults.append(f"{plain}: given twice, as itself and as {plain}FromEnv; keep one")
         else:
@@ -130,12 +132,16 @@ def _given(metadata: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _faults_of(error: ValidationError) -> list[str]:
-    return [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors(include_input=False)]
+    return [
+        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors(include_input=False)
+    ]
 
 
 def _profile(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> Profile | None:
     if (parsed.profile is None) == (parsed.safe_concurrency is None):
-        faults.append("profile, safeConcurrency: give exactly one: the name of a load-test profile, or the safe concurrency it found")
+        faults.append(
+            "profile, safeConcurrency: give exactly one: the name of a load-test profile, or the safe concurrency it found"
+        )
         return None
     if parsed.safe_concurrency is not None:
         return Profile(parsed.safe_concurrency)
@@ -154,7 +160,9 @@ def _classes(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> tu
         faults.append("requestClasses: a class is named twice")
     found = [catalog.classes[name] for name in names if name in catalog.classes]
     first = found[0] if found else RequestClass(DEFAULT_CLASS)
-    first = replace(first, ttft_s=parsed.ttft_slo_seconds or first.ttft_s, tpot_s=parsed.tpot_slo_seconds or first.tpot_s)
+    first = replace(
+        first, ttft_s=parsed.ttft_slo_seconds or first.ttft_s, tpot_s=parsed.tpot_slo_seconds or first.tpot_s
+    )
     if first.objective is Objective.LATENCY and first.ttft_s is None and not unknown:
         faults.append("ttftSloSeconds: required, the budget for the time to the first token in seconds")
     return (first, *found[1:])
@@ -186,7 +194,9 @@ def _warnings(parsed: TriggerMetadata, metadata: Mapping[str, str]) -> list[str]
     if parsed.headroom < LOW_HEADROOM_RATIO:
         found.append("headroom: below 0.1 the HPA's tolerance alone can take a replica above its safe concurrency")
     if parsed.min_replicas == 0:
-        found.append("minReplicas: 0, and nothing tells this scaler of requests that arrive at zero replicas; it cannot wake the workload")
+        found.append(
+            "minReplicas: 0, and nothing tells this scaler of requests that arrive at zero replicas; it cannot wake the workload"
+        )
     if parsed.port is not None:
         found.append("port: has no effect, the replicas' addresses are configured with theirs")
     if parsed.model_name is not None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
 from scaler.core.decision import Estimate, QueueWait
-from scaler.core.model import Absent, known
+from scaler.core.latencies import LATENCY_WINDOW_S, Latencies, latencies, samples
+from scaler.core.model import Absent
 from scaler.core.ready_latency import PLANNING_QUANTILE, next_ready_s
-from scaler.core.windows import Quantile, Series, quantile_value, read_quantile
+from scaler.core.windows import Quantile, Series, quantile_value
 
 if TYPE_CHECKING:
     from scaler.core.capacity import Learned, Profile
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from scaler.core.ready_latency import ReadyLatency
 
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 15.0, 30.0
-LATENCY_WINDOW_S = 30.0
 SHORTEST_SLOPE_S = 10.0
 GROWTH_WINDOW_S = 60.0
 GROWTH_SIGMAS, GROWTH_VARIANCE, GROWTH_SHARE, GROWTH_DAMPING, GROWTH_LIMIT = 3.0, 4.0, 0.25, 0.5, 1.5
@@ -31,7 +31,6 @@ PRESSURE_EDGE_RATIO = 0.4
 WAIT_HOLDS_S = 5.0
 TTFT_COUNTS_FROM_S = 0.25
 MEDIAN = 0.5
-P99 = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +81,16 @@ class _Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Latencies:
-    """What the engines measured lately: quantiles, each read once."""
+class _Found:
+    """What an estimate is put together from. ``eta_s``: planned for, and usual."""
 
-    ttft: Quantile | Absent
-    ttft_p99: Quantile | Absent
-    tpot: Quantile | Absent
-    tpot_before: Quantile | Absent
-    queue_time: Quantile | Absent
-
-    def by_ttft(self, profile: Profile) -> float | None:
-        """By how many seconds first tokens come later than from an unloaded replica, None when that is unknown."""
-        ttft = known(quantile_value(self.ttft))
-        return None if ttft is None else max(0.0, ttft - (profile.unloaded_ttft_s or 0.0))
+    capacity: Capacity
+    load: _Load
+    seen: Latencies
+    wait: QueueWait
+    drain_per_s: float
+    eta_s: tuple[float, float]
+    grows: bool
 
 
 def window_s(residence_s: float | None) -> float:
@@ -119,52 +115,59 @@ def estimate(
     belief, drain = _drain(spec, belief, load, cap, now)
     ages = _ages(history.replicas, ask, now)
     may_add = max(history.replicas.current, ask.published or 0) < ask.max_replicas
-    eta_s, eta_median_s = (next_ready_s(spec.latency, q, ages, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN))
-    seen = _latencies(spec, history, now)
-    slope_s = max(3 * spec.tick_s, SHORTEST_SLOPE_S)
-    queues = Series(slope_s, belief.queues.times, belief.queues.values).add(now, load.queue)
-    belief = replace(belief, queues=queues)
-    belief, wait = _queue_wait(belief, history, load, (drain, eta_s), seen.by_ttft(spec.profile))
-    slope = queues.slope(slope_s)
-    return (
-        belief,
-        learned,
-        Estimate(
-            at=now,
-            observed_at=history.observed_at if history.observed_at is not None else now,
-            ready=load.ready,
-            starting=len(history.replicas.starting),
-            stuck=sum(1 for s in history.replicas.starting if s.stuck or spec.latency.stuck(now - s.since)),
-            missing=len(history.missing),
-            current=history.replicas.current,
-            max_replicas=history.replicas.max_replicas,
-            running=load.running,
-            waiting=load.waiting,
-            running_smoothed=load.running_smoothed,
-            queue=load.queue,
-            queue_grows=slope is not None and slope.rises,
-            throughput_per_s=load.throughput_per_s,
-            arrival_per_s=load.arrival_per_s,
-            offered_per_s=load.arrival_per_s + load.refused_per_s,
-            refused_per_s=load.refused_per_s,
-            drain_per_s=drain,
-            growth_ratio=_growth(history, now, spec, load.arrival_per_s + load.refused_per_s),
-            queue_wait=wait,
-            ttft_s=quantile_value(seen.ttft),
-            ttft_p99_s=quantile_value(seen.ttft_p99),
-            tpot_s=quantile_value(seen.tpot),
-            tpot_before_s=quantile_value(seen.tpot_before),
-            ttft_samples=seen.ttft.samples if isinstance(seen.ttft, Quantile) else 0.0,
-            tpot_samples=seen.tpot.samples if isinstance(seen.tpot, Quantile) else 0.0,
-            queue_time_s=quantile_value(seen.queue_time),
-            kv_usage_ratio=_worst_kv(history),
-            preempting=(history.preemptions.rate_per_s(LATENCY_WINDOW_S) or 0.0) > 0,
-            eta_s=eta_s,
-            eta_median_s=eta_median_s,
-            replica_ready_s=spec.latency.quantile(PLANNING_QUANTILE),
-            capacity=cap,
-        ),
+    eta = [next_ready_s(spec.latency, q, ages, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN)]
+    seen = latencies(history, spec.slo_quantile, now)
+    belief, grows = _queue_trend(spec, belief, load)
+    belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
+    found = _Found(cap, load, seen, wait, drain, (eta[0], eta[1]), grows)
+    return belief, learned, _assembled(spec, history, history.replicas, found)
+
+
+def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found: _Found) -> Estimate:
+    load, seen, now = found.load, found.seen, found.load.at
+    return Estimate(
+        at=now,
+        observed_at=history.observed_at if history.observed_at is not None else now,
+        ready=load.ready,
+        starting=len(replicas.starting),
+        stuck=sum(1 for s in replicas.starting if s.stuck or spec.latency.stuck(now - s.since)),
+        missing=len(history.missing),
+        current=replicas.current,
+        max_replicas=replicas.max_replicas,
+        running=load.running,
+        waiting=load.waiting,
+        running_smoothed=load.running_smoothed,
+        queue=load.queue,
+        queue_grows=found.grows,
+        throughput_per_s=load.throughput_per_s,
+        arrival_per_s=load.arrival_per_s,
+        offered_per_s=load.arrival_per_s + load.refused_per_s,
+        refused_per_s=load.refused_per_s,
+        drain_per_s=found.drain_per_s,
+        growth_ratio=_growth(history, now, spec, load.arrival_per_s + load.refused_per_s),
+        queue_wait=found.wait,
+        ttft_s=quantile_value(seen.ttft),
+        ttft_p99_s=quantile_value(seen.ttft_p99),
+        tpot_s=quantile_value(seen.tpot),
+        tpot_before_s=quantile_value(seen.tpot_before),
+        ttft_samples=samples(seen.ttft),
+        tpot_samples=samples(seen.tpot),
+        queue_time_s=quantile_value(seen.queue_time),
+        kv_usage_ratio=_worst_kv(history),
+        preempting=(history.preemptions.rate_per_s(LATENCY_WINDOW_S) or 0.0) > 0,
+        eta_s=found.eta_s[0],
+        eta_median_s=found.eta_s[1],
+        replica_ready_s=spec.latency.quantile(PLANNING_QUANTILE),
+        capacity=found.capacity,
     )
+
+
+def _queue_trend(spec: EstimateSpec, belief: Belief, load: _Load) -> tuple[Belief, bool]:
+    """Whether the queue grows; at a slow beat over as many seconds as three looks take."""
+    span_s = max(3 * spec.tick_s, SHORTEST_SLOPE_S)
+    queues = Series(span_s, belief.queues.times, belief.queues.values).add(load.at, load.queue)
+    slope = queues.slope(span_s)
+    return replace(belief, queues=queues), slope is not None and slope.rises
 
 
 def _drift(spec: EstimateSpec, history: History, now: float) -> float:
@@ -193,6 +196,8 @@ def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
 
 
 def _learn(spec: EstimateSpec, history: History, load: _Load, learned: Learned) -> Learned:
+    if spec.profile.safe_rate_per_s is not None:  # a load test knows better
+        return learned
     mean = history.running.mean(LONGEST_WINDOW_S)
     slope = history.running.slope(LONGEST_WINDOW_S)
     times = history.running.times
@@ -230,20 +235,6 @@ def _drain(spec: EstimateSpec, belief: Belief, load: _Load, cap: Capacity, now: 
     if load.running_smoothed > cap.safe_concurrency * load.reporting:
         drain = min(drain, nominal)  # what is beyond was bought with broken TPOT
     return replace(belief, saturated_since=since), max(drain, DRAIN_FLOOR_RATIO * nominal)
-
-
-def _latencies(spec: EstimateSpec, history: History, now: float) -> _Latencies:
-    recent, before = now - LATENCY_WINDOW_S, now - 2 * LATENCY_WINDOW_S
-    first_tokens, edges = history.ttft.between(recent, now), history.ttft.edges
-    return _Latencies(
-        ttft=first_tokens
-        if isinstance(first_tokens, Absent)
-        else read_quantile(edges, first_tokens, spec.slo_quantile),
-        ttft_p99=first_tokens if isinstance(first_tokens, Absent) else read_quantile(edges, first_tokens, P99),
-        tpot=history.tpot.quantile(spec.slo_quantile, recent, now),
-        tpot_before=history.tpot.quantile(spec.slo_quantile, before, recent),
-        queue_time=history.queue_time.quantile(spec.slo_quantile, recent, now),
-    )
 
 
 def _queue_wait(

@@ -122,7 +122,9 @@ class Histogram:
         """The sum of two histograms, on the edges that both have."""
         edges = self.edges if self.edges == other.edges else tuple(edge for edge in self.edges if edge in other.edges)
         left, right = self.on(edges), other.on(edges)
-        return Histogram(edges, tuple(a + b for a, b in zip(left.counts, right.counts, strict=True)), self.sum + other.sum)
+        return Histogram(
+            edges, tuple(a + b for a, b in zip(left.counts, right.counts, strict=True)), self.sum + other.sum
+        )
 
 
 @dataclass(frozen=True, slots=True)

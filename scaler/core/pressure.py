@@ -105,8 +105,10 @@ def judge(
 def projected_rise_s(estimate: Estimate) -> float:
     """By how much the wait will have risen when the next replica is ready; 0 x infinite counts as 0."""
     excess = max(0.0, estimate.offered_per_s - estimate.drain_per_s)
-    if excess == 0 or estimate.drain_per_s <= 0:
+    if excess == 0:
         return 0.0
+    if estimate.drain_per_s <= 0:  # measured as nothing it never drains; not measured yet it says nothing
+        return 0.0 if estimate.throughput_per_s is None else math.inf
     return excess / estimate.drain_per_s * estimate.eta_s
 
 

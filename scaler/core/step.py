@@ -144,12 +144,8 @@ def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
         readings=state.history.reporting,
         missing=state.history.missing,
     )
-    contradicted = _contradicted(spec, state.decision, believed)
-    learned = derate(learned, believed.at, contradicted=contradicted)
-    state = replace(
-        state, belief=belief, learned=learned, stabilizer=stabilizer, colours=tuple(colours), decision=decision
-    )
-    return state, decision
+    learned = derate(learned, believed.at, contradicted=_contradicted(spec, state.decision, believed))
+    return State(spec, state.history, belief, learned, stabilizer, tuple(colours), decision), decision
 
 
 def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:

@@ -74,7 +74,7 @@ def _terms(inputs: LawInputs) -> Terms:
         backlog=backlog,
         load=load,
         running_floor=inputs.running / inputs.target,
-        missing_floor=load + inputs.missing if inputs.missing else 0.0,
+        missing_floor=load + inputs.missing + inputs.warm_replicas if inputs.missing else 0.0,
     )
 
 

@@ -212,9 +212,8 @@ def histogram_increase(before: Histogram | None, after: Histogram | None) -> His
     if before is None or after is None or before.edges != after.edges:
         return None
     grown = tuple(map(sub, after.counts, before.counts))
-    if (
-        min(grown) < 0 or min(map(sub, grown[1:], grown), default=0.0) < 0
-    ):  # in no bucket can there be fewer than before
+    fewest = min(map(sub, grown[1:], grown), default=0.0)  # of all buckets: in none can there be fewer than before
+    if grown[0] < 0 or fewest < 0:
         return after
     return Histogram(after.edges, grown, max(0.0, after.sum - before.sum))
 

@@ -12,7 +12,7 @@ from scaler.core.decision import Capacity
 from scaler.core.windows import Quantile
 from tests.support.law import near
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=settings().max_examples // 4)
 TESTED = Profile(100.0, 8.0, input_p50=1000.0)
 BARE = Profile(100.0)
 STEADY = LoadWindow(

@@ -13,6 +13,7 @@ from scaler.core.model import GateMode, Objective, Pressure, RequestClass
 from scaler.core.pressure import Colour
 from tests.support.law import Engine, Law, workload
 
+FEW = settings(max_examples=settings().max_examples // 4)
 SPEC = PlanSpec(reaction_s=4.0, budget_s=5.0, gate=GateMode.OBSERVE)
 BASE = Law(workload()).steady(40.0, Engine(running=60.0), rate_per_s=5.0).estimate
 CHAT = RequestClass("chat", ttft_s=5.0, order=0)
@@ -113,7 +114,7 @@ VERDICTS = st.lists(
 RATES = st.floats(0.0, 1e6)
 
 
-@settings(max_examples=50)
+@FEW
 @given(VERDICTS, RATES, RATES, RATES)
 def test_shares_are_always_within_the_probe_and_one_and_never_negative_waits(verdicts, want, drain, queue):
     made = plan(SPEC, tuple(verdicts), replace(BASE, drain_per_s=drain, queue=queue), want)
@@ -121,7 +122,7 @@ def test_shares_are_always_within_the_probe_and_one_and_never_negative_waits(ver
     assert all(0.0 <= verdict.retry_after_s <= 60.0 and 0.0 <= verdict.retry_spread_s <= 60.0 for verdict in made)
 
 
-@settings(max_examples=50)
+@FEW
 @given(st.floats(0.1, 100.0), RATES, RATES)
 def test_what_is_admitted_beyond_floors_and_probes_never_exceeds_what_may_enter(attempts, want, drain):
     made = plan(SPEC, (pressed(CHAT, attempts), pressed(AGENT, attempts)), replace(BASE, drain_per_s=drain), want)

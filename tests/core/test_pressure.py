@@ -22,7 +22,7 @@ from scaler.core.pressure import (
     tpot_pressed,
 )
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=settings().max_examples // 4)
 CHAT = RequestClass("chat", ttft_s=5.0, tpot_s=0.1)
 CALM = Estimate(
     at=0.0,
@@ -212,7 +212,8 @@ def test_a_class_without_an_objective_for_tokens_is_not_pressed_by_them():
         pytest.param({"offered_per_s": 24.0}, 90.0, id="half-as-much-again-as-drains"),
         pytest.param({"offered_per_s": 16.0, "eta_s": math.inf}, 0.0, id="nothing-times-infinity"),
         pytest.param({"offered_per_s": 16.1, "eta_s": math.inf}, math.inf, id="something-times-infinity"),
-        pytest.param({"drain_per_s": 0.0}, 0.0, id="nothing-drains"),
+        pytest.param({"drain_per_s": 0.0}, math.inf, id="measured-and-nothing-drains"),
+        pytest.param({"drain_per_s": 0.0, "throughput_per_s": None}, 0.0, id="not-measured-yet"),
     ],
 )
 def test_how_far_the_wait_will_have_risen_when_the_next_replica_is_ready(changes, rise):

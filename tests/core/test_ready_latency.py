@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scaler.core.ready_latency import ReadyLatency, next_ready_s
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=settings().max_examples // 4)
 LATENCIES = st.builds(ReadyLatency, st.floats(5.0, 900.0), st.floats(0.1, 1.0))
 QUANTILES = st.sampled_from([0.1, 0.5, 0.9, 0.99])
 

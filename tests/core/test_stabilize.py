@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scaler.core.decision import Reason, Shaped
 from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, stabilize
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=settings().max_examples // 4)
 CALM = Moment(
     now=0.0,
     recommended=2,

@@ -4,13 +4,14 @@ import math
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.core.decision import LawInputs, Reason, Terms
 from scaler.core.target import ScalingSpec, recommend, whole
 from tests.support.law import near
 
+FEW = settings(max_examples=settings().max_examples // 2)
 GOLDEN = LawInputs(
     offered_per_s=30.0,
     arrival_per_s=30.0,
@@ -70,6 +71,12 @@ def test_the_terms_by_name():
             replace(CALM, current=3, running=800.0), 3, Reason.RUNNING_FLOOR, id="running-floor-never-above-current"
         ),
         pytest.param(replace(CALM, current=9, missing=4), 5, Reason.MISSING_FLOOR, id="missing-floor"),
+        pytest.param(
+            replace(CALM, current=9, missing=4, warm_replicas=2),
+            7,
+            Reason.MISSING_FLOOR,
+            id="missing-floor-beside-warm",
+        ),
         pytest.param(
             replace(CALM, current=2, missing=4), 2, Reason.MISSING_FLOOR, id="missing-floor-never-above-current"
         ),
@@ -150,6 +157,7 @@ LAW_INPUTS = st.builds(
 LOADS = ("offered_per_s", "arrival_per_s", "queue", "ongoing", "running", "growth_ratio", "missing")
 
 
+@FEW
 @given(LAW_INPUTS)
 def test_a_recommendation_is_always_within_the_bounds_and_finite(inputs):
     recommendation = recommend(inputs)
@@ -157,23 +165,27 @@ def test_a_recommendation_is_always_within_the_bounds_and_finite(inputs):
     assert all(math.isfinite(getattr(recommendation.terms, f.name)) for f in fields(Terms))
 
 
+@FEW
 @given(LAW_INPUTS, st.sampled_from(LOADS), st.floats(1.0, 100.0))
 def test_more_load_never_wants_fewer_replicas(inputs, name, factor):
     more = replace(inputs, **{name: type(getattr(inputs, name))(getattr(inputs, name) * factor)})
     assert recommend(more).replicas >= recommend(inputs).replicas
 
 
+@FEW
 @given(LAW_INPUTS, st.floats(1.0, 100.0))
 def test_a_faster_drain_never_wants_more_replicas(inputs, factor):
     assert recommend(replace(inputs, drain_per_s=inputs.drain_per_s * factor)).replicas <= recommend(inputs).replicas
 
 
+@FEW
 @given(LAW_INPUTS, st.integers(0, 50))
 def test_replicas_without_a_reading_never_raise_the_number_above_what_runs(inputs, missing):
     fewer, more = recommend(replace(inputs, missing=0)), recommend(replace(inputs, missing=missing))
     assert more.replicas <= max(fewer.replicas, inputs.current)
 
 
+@FEW
 @given(LAW_INPUTS)
 def test_the_reason_and_the_runner_up_differ_and_the_same_inputs_give_the_same_answer(inputs):
     recommendation = recommend(inputs)

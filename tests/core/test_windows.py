@@ -22,7 +22,7 @@ from scaler.core.windows import (
 )
 from tests.support.law import histogram, near
 
-FEW = settings(max_examples=30)
+FEW = settings(max_examples=settings().max_examples // 4)
 GAPS = st.integers(1, 40).map(lambda quarters: quarters / 4)
 VALUES = st.integers(-1000, 1000).map(float)
 SAMPLES = st.lists(st.tuples(GAPS, VALUES), min_size=1, max_size=40)

@@ -1,0 +1,49 @@
+"""What the engines measured lately: the latency quantiles of a history, each read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scaler.core.model import Absent, known
+from scaler.core.windows import Quantile, quantile_value, read_quantile
+
+if TYPE_CHECKING:
+    from scaler.core.history import History
+
+LATENCY_WINDOW_S = 30.0
+P99 = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Quantiles of the last window, and of time per output token also of the window before."""
+
+    ttft: Quantile | Absent
+    ttft_p99: Quantile | Absent
+    tpot: Quantile | Absent
+    tpot_before: Quantile | Absent
+    queue_time: Quantile | Absent
+
+    def beyond_s(self, unloaded_ttft_s: float | None) -> float | None:
+        """By how many seconds first tokens come later than from an unloaded replica, None when that is unknown."""
+        ttft = known(quantile_value(self.ttft))
+        return None if ttft is None else max(0.0, ttft - (unloaded_ttft_s or 0.0))
+
+
+def latencies(history: History, quantile: float, now: float) -> Latencies:
+    """The latencies of a history at its newest observation."""
+    recent, before = now - LATENCY_WINDOW_S, now - 2 * LATENCY_WINDOW_S
+    first_tokens, edges = history.ttft.between(recent, now), history.ttft.edges
+    return Latencies(
+        ttft=first_tokens if isinstance(first_tokens, Absent) else read_quantile(edges, first_tokens, quantile),
+        ttft_p99=first_tokens if isinstance(first_tokens, Absent) else read_quantile(edges, first_tokens, P99),
+        tpot=history.tpot.quantile(quantile, recent, now),
+        tpot_before=history.tpot.quantile(quantile, before, recent),
+        queue_time=history.queue_time.quantile(quantile, recent, now),
+    )
+
+
+def samples(quantile: Quantile | Absent) -> float:
+    """How many observations a quantile rests on."""
+    return quantile.samples if isinstance(quantile, Quantile) else 0.0
