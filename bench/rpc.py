@@ -60,7 +60,11 @@ class Constant:
         """The same each time."""
         return Snapshot(REPLICAS, ())
 
-    def refused_total(self, _: WorkloadKey) -> None:
+    def source(self, _: WorkloadSpec) -> Constant:
+        """Itself."""
+        return self
+
+    def demand(self, _: WorkloadSpec) -> None:
         """Nobody counts."""
 
     def ticked(self, *_: object) -> None:
@@ -77,7 +81,7 @@ def parse(key: WorkloadKey, _: object) -> WorkloadSpec:
 async def serve(ready: Connection) -> None:
     """The scaler with a decision for every workload, an empty method, and one that tells this process's CPU seconds."""
     board, ports = Board(), Constant()
-    supervisor = Supervisor(Parts(ports, ports, ports, board, ports, lambda: 0.0))
+    supervisor = Supervisor(Parts(ports, ports, board, ports, lambda: 0.0))
     for key in KEYS:
         board.publish(step(parse(key, None), State(), Observation(0.0, REPLICAS, (READING,)))[1])
     parts = KedaParts(board, supervisor, parse, lambda: 0.0, ports, asyncio.Event())

@@ -23,9 +23,9 @@ from scaler.control.board import Board
 from scaler.control.loop import Parts
 from scaler.control.ports import Demand, Replicas
 from scaler.control.supervisor import Supervisor
-from scaler.core.model import WorkloadKey
 from scaler.errors import ConfigError
 from scaler.settings import Configuration, Ports
+from scaler.sources.inputs import ConfiguredInputs
 from scaler.sources.pods import PodSource, scrape_session
 from scaler.sources.targets import ConfiguredReplicas
 from scaler.telemetry import Reporter
@@ -37,22 +37,14 @@ LONGEST_SCRAPE_S, SCRAPE_SHARE = 1.5, 0.75
 SWEEP_EVERY_S = 60.0
 
 
-class NobodyCounts:
-    """The ``Demand`` port where no gateway reports what it refused."""
-
-    def refused_total(self, key: WorkloadKey) -> float | None:  # noqa: ARG002 - the port's signature
-        """Unknown."""
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What differs between serving and the demo: who knows the replicas, who counts refusals, where to listen and to log."""
+    """What differs between serving and the demo: who knows the replicas, who counts refusals (None: nobody), where to listen and to log."""
 
     configuration: Configuration
     ports: Ports
     replicas: Replicas
-    demand: Demand
+    demand: Demand | None
     log: TextIO
 
 
@@ -77,7 +69,7 @@ async def serve(configuration: Configuration, ports: Ports) -> None:
     async with AsyncExitStack() as stack:
         await replicas.resolve()
         _background(stack, replicas.run())
-        await stack.enter_async_context(running(Wiring(configuration, ports, replicas, NobodyCounts(), sys.stdout)))
+        await stack.enter_async_context(running(Wiring(configuration, ports, replicas, None, sys.stdout)))
         await stop.wait()
 
 
@@ -93,7 +85,8 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(scrape_session())
         source = PodSource(session, clock, timeout_s=scrape_timeout_s(wiring.configuration.catalog.tick_s))
-        supervisor = Supervisor(Parts(source, wiring.replicas, wiring.demand, board, reporter, clock))
+        inputs = ConfiguredInputs({"default": source}, uncounted=wiring.demand)
+        supervisor = Supervisor(Parts(inputs, wiring.replicas, board, reporter, clock))
         stack.push_async_callback(supervisor.stop)
         for spec in wiring.configuration.workloads:
             supervisor.ensure(spec, pinned=True)

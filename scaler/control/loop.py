@@ -7,14 +7,16 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from scaler.control.ports import Ask, Scrape
 from scaler.core.decision import Decision, Reason
-from scaler.core.model import Observation
+from scaler.core.model import Missing, Observation
 from scaler.core.step import State, resume, step
 from scaler.engines import ENGINES
+from scaler.errors import SourceError
 
 if TYPE_CHECKING:
     from scaler.control.board import Board
-    from scaler.control.ports import Clock, Demand, MetricSource, Replicas, Telemetry
+    from scaler.control.ports import Clock, Inputs, Replicas, Telemetry
     from scaler.core.step import WorkloadSpec
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
@@ -27,9 +29,8 @@ LATEST_START_S = 1.0
 class Parts:
     """What every loop of a process shares."""
 
-    source: MetricSource
+    inputs: Inputs
     replicas: Replicas
-    demand: Demand
     board: Board
     telemetry: Telemetry
     clock: Clock
@@ -78,15 +79,21 @@ class ControlLoop:
         self._nudged.set()
 
     async def _look(self) -> Observation:
-        key = self.spec.key
-        snapshot = self._parts.replicas.snapshot(key)
-        refused = self._parts.demand.refused_total(key)
+        spec, parts = self.spec, self._parts
+        snapshot, demand = parts.replicas.snapshot(spec.key), parts.inputs.demand(spec)
+        refused = None if demand is None else demand.refused_total(spec.key)
         if snapshot is None:
-            return Observation(self._parts.clock(), None, refused_total=refused)
-        scrape = await self._parts.source.read(ENGINES[self.spec.engine], snapshot.targets)
-        self._parts.telemetry.looked(key, scrape.missing)
-        now = self._parts.clock()
-        return Observation(now, snapshot.replicas, scrape.readings, scrape.missing, refused)
+            return Observation(parts.clock(), None, refused_total=refused)
+        scrape = await self._read(Ask(spec.key, ENGINES[spec.engine], snapshot.targets, spec.model_name))
+        parts.telemetry.looked(spec.key, scrape.missing)
+        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused)
+
+    async def _read(self, ask: Ask) -> Scrape:
+        """A source that fails as a whole leaves every replica without a reading; the law then holds."""
+        try:
+            return await self._parts.inputs.source(self.spec).read(ask)
+        except SourceError as error:
+            return Scrape((), tuple(Missing(target.replica, str(error)) for target in ask.targets))
 
     async def _rest(self, due: float) -> None:
         """Wait for the beat, or for a nudge once a second has passed since the last tick."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from scaler.core.decision import Decision, Pending
     from scaler.core.model import Missing, Reading, ReplicaSet, WorkloadKey
+    from scaler.core.step import WorkloadSpec
     from scaler.engines.row import Engine
 
 Clock = Callable[[], float]
@@ -21,6 +22,16 @@ class Target:
 
     replica: str
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one tick wants to read: whose replicas, of which engine, where. ``model_name`` tells workloads of one namespace apart."""
+
+    key: WorkloadKey
+    engine: Engine
+    targets: tuple[Target, ...]
+    model_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ class Snapshot:
 class MetricSource(Protocol):
     """Reads engines. Never raises for a target that fails: that is a reason in ``missing``."""
 
-    async def read(self, engine: Engine, targets: Sequence[Target]) -> Scrape:
+    async def read(self, ask: Ask) -> Scrape:
         """One pass over all targets, bounded in time."""
         ...
 
@@ -63,6 +74,18 @@ class Demand(Protocol):
 
     def refused_total(self, key: WorkloadKey) -> float | None:
         """First attempts refused so far, cumulative; None when nobody counts."""
+        ...
+
+
+class Inputs(Protocol):
+    """Finds what a spec names: where its engines are read, and who counts what was refused."""
+
+    def source(self, spec: WorkloadSpec) -> MetricSource:
+        """The source that ``spec.source`` names. Raises SourceError when it is not configured any more."""
+        ...
+
+    def demand(self, spec: WorkloadSpec) -> Demand | None:
+        """The counter that ``spec.demand`` names, None when nobody counts."""
         ...
 
 

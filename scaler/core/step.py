@@ -43,6 +43,10 @@ class WorkloadSpec:
     shed: ShedStatus = ShedStatus.AUTO
     tick_s: float = DEFAULT_TICK_S
     engine: str = "vllm"
+    source: str = "pods"
+    scrape: str = "default"
+    model_name: str | None = None
+    demand: str | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -14,7 +14,7 @@ from ssl import SSLContext
 
 import aiohttp
 
-from scaler.control.ports import Scrape, Target
+from scaler.control.ports import Ask, Scrape, Target
 from scaler.core.model import Missing, Reading
 from scaler.engines.row import Engine, select
 from scaler.errors import SourceError
@@ -98,11 +98,12 @@ class PodSource:
         self._wanted: dict[str, Wanted] = {}
         self._late: dict[str, float] = {}  # url -> when it was last tried in vain
 
-    async def read(self, engine: Engine, targets: Sequence[Target]) -> Scrape:
+    async def read(self, ask: Ask) -> Scrape:
         """One pass over the targets, of at most ``timeout_s``: each becomes a reading or a missing, in the order given.
 
         Raises nothing for what a replica does. No task outlives the call; cancelling it closes what it opened.
         """
+        engine, targets = ask.engine, ask.targets
         if engine.name not in self._wanted:
             self._wanted[engine.name] = Wanted.of(engine)
         run = _Pass(engine, self._wanted[engine.name], asyncio.Semaphore(self._lanes))

@@ -46,10 +46,10 @@ async def test_it_keeps_a_fixed_beat_for_an_hour():
     shared = parts()
     async with running(ControlLoop(spec(), shared)):
         await passing(3600.0)
-    asked = shared.source.asked_at[1:]  # the first look does not wait for the beat
+    asked = shared.inputs.asked_at[1:]  # the first look does not wait for the beat
     gaps = {round(b - a, 3) for a, b in pairwise(asked)}
-    assert (gaps, shared.source.asked_at[0] - asked[0] <= 1.0) == ({2.0}, True)
-    assert len(shared.source.asked_at) in {1799, 1800}
+    assert (gaps, shared.inputs.asked_at[0] - asked[0] <= 1.0) == ({2.0}, True)
+    assert len(shared.inputs.asked_at) in {1799, 1800}
 
 
 async def test_a_nudge_brings_the_next_tick_forward_but_not_below_a_second():
@@ -57,10 +57,10 @@ async def test_a_nudge_brings_the_next_tick_forward_but_not_below_a_second():
     loop = ControlLoop(spec(), shared)
     async with running(loop):
         await passing(4.0)
-        before = len(shared.source.asked_at)
+        before = len(shared.inputs.asked_at)
         loop.nudge()
         await passing(1.1)
-        asked = shared.source.asked_at[before - 1 :]
+        asked = shared.inputs.asked_at[before - 1 :]
     assert asked[1] - asked[0] == pytest.approx(1.0, abs=0.2) or asked[1] - asked[0] >= 1.0
 
 
@@ -71,7 +71,7 @@ async def test_a_hundred_nudges_in_one_second_make_one_early_tick():
         for _ in range(100):
             loop.nudge()
             await passing(0.1)
-    gaps = [b - a for a, b in pairwise(shared.source.asked_at)]
+    gaps = [b - a for a, b in pairwise(shared.inputs.asked_at)]
     assert min(gaps) >= 1.0 - 1e-6
 
 
@@ -88,7 +88,7 @@ async def test_a_tick_that_raises_is_told_once_each_time_and_tried_again_ever_mo
     shared = parts(broken)
     async with running(ControlLoop(spec(), shared)):
         await passing(40.0)
-    gaps = [round(b - a) for a, b in pairwise(shared.source.asked_at)]
+    gaps = [round(b - a) for a, b in pairwise(shared.inputs.asked_at)]
     assert gaps == [1, 2, 4, 8, 16]
     assert len(shared.telemetry.crashes) == 6
 

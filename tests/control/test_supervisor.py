@@ -34,7 +34,7 @@ async def test_asking_for_the_same_workload_twice_runs_one_loop():
         for _ in range(5):
             supervisor.ensure(A)
         await passing(20.0)
-    assert len(shared.source.asked_at) in {9, 10}
+    assert len(shared.inputs.asked_at) in {9, 10}
 
 
 async def test_an_edit_is_taken():
@@ -115,7 +115,7 @@ async def test_an_exception_in_one_workload_leaves_the_others_untouched():
                 raise RuntimeError("a bug")
             return good.snapshot(key)
 
-    mixed = type(shared)(shared.source, Replicas(), shared.demand, shared.board, shared.telemetry, shared.clock)
+    mixed = type(shared)(shared.inputs, Replicas(), shared.board, shared.telemetry, shared.clock)
     async with supervising(mixed) as supervisor:
         supervisor.ensure(spec(broken))
         supervisor.ensure(spec(well))

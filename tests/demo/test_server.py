@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from scaler.control.ports import Target
+from scaler.control.ports import Ask, Target
+from scaler.core.model import WorkloadKey
 from scaler.demo.scenario import MODEL
 from scaler.demo.server import Served, serving
 from scaler.engines import ENGINES
@@ -29,7 +30,8 @@ async def replica() -> AsyncIterator[tuple[Served, aiohttp.ClientSession]]:
 async def scraped(served: Served):
     async with scrape_session() as session:
         source = PodSource(session, asyncio.get_running_loop().time, timeout_s=10.0)
-        scrape = await source.read(VLLM, [Target("llm-0", f"http://{served.address}/metrics")])
+        target = Target("llm-0", f"http://{served.address}/metrics")
+        scrape = await source.read(Ask(WorkloadKey("demo", "llm"), VLLM, (target,)))
         return scrape.readings[0]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from scaler.control.ports import Scrape, Target
-from scaler.core.model import Missing, Reading
+from scaler.control.ports import Ask, Scrape, Target
+from scaler.core.model import Missing, Reading, WorkloadKey
 from scaler.engines import ENGINES
 from scaler.engines.row import select
 from scaler.sources.exposition import Wanted, parse
@@ -28,6 +28,10 @@ PATIENT_S, SILENT_S = 10.0, 0.3
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def ask(targets) -> Ask:
+    return Ask(WorkloadKey("prod", "llama"), VLLM, tuple(targets))
 
 
 @asynccontextmanager
@@ -85,7 +89,7 @@ class Hole:
 
 async def read_one(url: str, **options: Any) -> Scrape:
     async with pods(**options) as source:
-        return await source.read(VLLM, [Target("pod-0", url)])
+        return await source.read(ask([Target("pod-0", url)]))
 
 
 def missing(why: str) -> Scrape:
@@ -111,7 +115,7 @@ async def test_a_replica_without_statistics_is_a_reading_that_names_what_is_abse
 
 async def test_no_targets_make_an_empty_scrape():
     async with pods() as source:
-        assert await source.read(VLLM, []) == Scrape((), ())
+        assert await source.read(ask([])) == Scrape((), ())
 
 
 def answers(**response) -> Handler:
@@ -188,8 +192,8 @@ async def test_nothing_but_the_plain_page_is_asked_for():
         return response
 
     async with http(remember) as url, pods() as source:
-        await source.read(VLLM, [Target("pod-0", url)])
-        await source.read(VLLM, [Target("pod-0", url)])
+        await source.read(ask([Target("pod-0", url)]))
+        await source.read(ask([Target("pod-0", url)]))
 
     assert asked == [("identity", None)] * 2
 
@@ -261,7 +265,7 @@ async def test_a_black_hole_costs_its_own_reading_only_and_leaves_nothing_behind
         before = asyncio.all_tasks()
         targets = [Target("pod-0", dark), Target("pod-1", url)]
 
-        scrape = await source.read(VLLM, targets)
+        scrape = await source.read(ask(targets))
 
         await hole.left.wait()
         ours = [task for task in asyncio.all_tasks() - before if "_ask" in repr(task)]
@@ -283,9 +287,9 @@ async def test_a_page_that_stops_half_way_is_a_timeout():
 async def test_a_black_hole_is_tried_once_a_pass_and_holds_one_connection():
     hole = Hole()
     async with tcp(hole) as dark, pods(timeout_s=SILENT_S) as source:
-        first = await source.read(VLLM, [Target("pod-0", dark)])
+        first = await source.read(ask([Target("pod-0", dark)]))
         await hole.left.wait()
-        second = await source.read(VLLM, [Target("pod-0", dark)])
+        second = await source.read(ask([Target("pod-0", dark)]))
 
     assert (first, second, hole.came) == (missing("timeout after 0.3 s"), missing("timeout after 0.3 s"), 2)
 
@@ -294,9 +298,9 @@ async def test_replicas_that_were_late_are_asked_after_the_others():
     hole = Hole()
     async with tcp(hole) as dark, http(healthy) as url, pods(timeout_s=1.0, lanes=1) as source:
         silent, healthy_one = Target("pod-0", dark), Target("pod-1", url)
-        await source.read(VLLM, [silent])
+        await source.read(ask([silent]))
 
-        scrape = await source.read(VLLM, [silent, healthy_one])
+        scrape = await source.read(ask([silent, healthy_one]))
 
     assert scrape == Scrape((busy("pod-1"),), (Missing("pod-0", "timeout after 1 s"),))
 
@@ -313,7 +317,7 @@ async def test_readings_come_in_the_order_of_the_targets_whoever_answers_first()
         return await healthy(request)
 
     async with http(slow) as last, http(quick) as first, pods() as source:
-        scrape = await source.read(VLLM, [Target("pod-0", last), Target("pod-1", first)])
+        scrape = await source.read(ask([Target("pod-0", last), Target("pod-1", first)]))
 
     assert scrape == Scrape((busy("pod-0"), busy("pod-1")), ())
 
@@ -326,8 +330,8 @@ async def test_one_connection_serves_pass_after_pass():
         return await healthy(request)
 
     async with http(remember) as url, pods() as source:
-        await source.read(VLLM, [Target("pod-0", url)])
-        await source.read(VLLM, [Target("pod-0", url)])
+        await source.read(ask([Target("pod-0", url)]))
+        await source.read(ask([Target("pod-0", url)]))
 
     assert (len(ports), len(set(ports))) == (2, 1)
 
@@ -346,7 +350,7 @@ async def test_no_more_replicas_are_asked_at_once_than_there_are_lanes():
         return await healthy(request)
 
     async with http(crowded) as url, pods(lanes=2) as source:
-        scrape = await source.read(VLLM, [Target(f"pod-{i}", url) for i in range(6)])
+        scrape = await source.read(ask([Target(f"pod-{i}", url) for i in range(6)]))
 
     assert (len(scrape.readings), most) == (6, 2)
 
@@ -360,7 +364,7 @@ async def test_a_cancelled_pass_hangs_up():
         await hole(reader, writer)
 
     async with tcp(dark) as url, pods() as source:
-        task = asyncio.create_task(source.read(VLLM, [Target("pod-0", url)]))
+        task = asyncio.create_task(source.read(ask([Target("pod-0", url)])))
         await came.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from scaler.api.keda_client import AioKedaClient, RpcFailed, ScaledObject
-from scaler.app import Bound, NobodyCounts, Wiring, running
+from scaler.app import Bound, Wiring, running
 from scaler.core.decision import Decision, LawInputs, ShapeInputs
 from scaler.core.explain import recompute
 from scaler.core.model import WorkloadKey
@@ -36,7 +36,7 @@ async def scaler(addresses: list[str], log: io.StringIO | None = None) -> AsyncI
     configuration = parse_configuration(text, TICK_S)
     replicas = ConfiguredReplicas(configuration.targets, asyncio.get_running_loop().time)
     ports = Ports("127.0.0.1", 0, 0, 0)
-    async with running(Wiring(configuration, ports, replicas, NobodyCounts(), log or io.StringIO())) as bound:
+    async with running(Wiring(configuration, ports, replicas, None, log or io.StringIO())) as bound:
         yield bound
 
 
@@ -151,5 +151,5 @@ async def test_a_port_that_is_taken_is_a_configuration_error_that_names_it():
         configuration = parse_configuration("")
         replicas = ConfiguredReplicas({}, asyncio.get_running_loop().time)
         with pytest.raises(ConfigError, match=str(bound.keda_port)):
-            async with running(Wiring(configuration, taken, replicas, NobodyCounts(), io.StringIO())):
+            async with running(Wiring(configuration, taken, replicas, None, io.StringIO())):
                 pass

@@ -35,13 +35,16 @@ class HandClock:
 class Silent:
     """Every port of a loop, saying nothing."""
 
-    async def read(self, engine, targets) -> Scrape:
+    def source(self, spec):
+        return self
+
+    def demand(self, spec) -> None:
+        return None
+
+    async def read(self, ask) -> Scrape:
         return Scrape((), ())
 
     def snapshot(self, key: WorkloadKey) -> None:
-        return None
-
-    def refused_total(self, key: WorkloadKey) -> None:
         return None
 
     def ticked(self, outcome, took_s: float) -> None: ...
@@ -116,7 +119,7 @@ async def edge(
     *, pace: Pace | None = None, board: Board | None = None, parse=None, grace_s: float = 5.0
 ) -> AsyncIterator[Edge]:
     clock, board, rpcs, shutdown, silent = HandClock(), board or Board(), RpcLog(), asyncio.Event(), Silent()
-    supervisor = Supervisor(Parts(silent, silent, silent, board, silent, clock))
+    supervisor = Supervisor(Parts(silent, silent, board, silent, clock))
     parse = parse or Parser()
     servicer = KedaServicer(KedaParts(board, supervisor, parse, clock, rpcs, shutdown), pace or Pace())
     server = KedaServer(servicer, shutdown, Listen(0, "127.0.0.1", grace_s))

@@ -22,9 +22,15 @@ class ScriptedSource:
     script: Callable[[float, Sequence[Target]], Scrape]
     asked_at: list[float] = field(default_factory=list)
 
-    async def read(self, engine, targets: Sequence[Target]) -> Scrape:
+    async def read(self, ask) -> Scrape:
         self.asked_at.append(self.clock())
-        return self.script(self.clock(), targets)
+        return self.script(self.clock(), ask.targets)
+
+    def source(self, spec) -> ScriptedSource:
+        return self
+
+    def demand(self, spec) -> None:
+        return None
 
 
 @dataclass
@@ -39,11 +45,6 @@ class FixedReplicas:
             return None
         targets = tuple(Target(name, f"http://{name}:8000/metrics") for name in self.names)
         return Snapshot(ReplicaSet(self.names, (), len(self.names), self.clock()), targets)
-
-
-class NoDemand:
-    def refused_total(self, key: WorkloadKey) -> float | None:
-        return None
 
 
 @dataclass
@@ -80,7 +81,7 @@ def silent(_: float, targets: Sequence[Target]) -> Scrape:
 class ScriptedParts(Parts):
     """Parts whose source and telemetry can be asked what they saw."""
 
-    source: ScriptedSource
+    inputs: ScriptedSource
     telemetry: RecordingTelemetry
 
 
@@ -88,7 +89,7 @@ def parts(script=steady, names: tuple[str, ...] | None = ("llama-0",)) -> Script
     """Parts on the running loop's clock."""
     clock = asyncio.get_running_loop().time
     return ScriptedParts(
-        ScriptedSource(clock, script), FixedReplicas(clock, names), NoDemand(), Board(), RecordingTelemetry(), clock
+        ScriptedSource(clock, script), FixedReplicas(clock, names), Board(), RecordingTelemetry(), clock
     )
 
 
