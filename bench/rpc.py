@@ -56,6 +56,10 @@ class Constant:
         """The same each time."""
         return Scrape((READING,), ())
 
+    def why(self, _: WorkloadKey) -> str:
+        """They are always known."""
+        return ""
+
     def snapshot(self, _: WorkloadKey) -> Snapshot:
         """The same each time."""
         return Snapshot(REPLICAS, ())

@@ -6,9 +6,9 @@ All faults are found at once; each names the key and what is allowed and never r
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -28,6 +28,8 @@ CONNECTION_KEYS = frozenset({"scalerAddress", "enableTLS", "unsafeSsl"})
 AUTHENTICATION_KEYS = frozenset({"caCert", "tlsClientCert", "tlsClientKey", "tlsCertFile"})
 """Keys that KEDA reads from a TriggerAuthentication only; in trigger metadata it ignores them, and connects in plain text."""
 DEFAULT_CLASS = "default"
+DIRECT = "pods"
+"""The source that asks every replica itself; others are Prometheuses that the operator named."""
 LOW_HEADROOM_RATIO = 0.1
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,8 +49,8 @@ class TriggerMetadata(BaseModel):
     safe_concurrency: Positive | None = None
     headroom: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = DEFAULT_HEADROOM_RATIO
     engine: str = "vllm"
-    source: Literal["pods"] = "pods"
-    scrape: Literal["default"] = "default"
+    source: str = DIRECT
+    scrape: str = "default"
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     model_name: str | None = None
     request_classes: str | None = None
@@ -63,6 +65,7 @@ class TriggerMetadata(BaseModel):
     red_rule: RedRule = RedRule.PROJECTED
     shed_status: ShedStatus = ShedStatus.AUTO
     gate: GateMode = GateMode.OBSERVE
+    demand_source: str | None = None
 
 
 KEYS: Mapping[str, str] = {to_camel(name): name for name in TriggerMetadata.model_fields}
@@ -70,10 +73,16 @@ KEYS: Mapping[str, str] = {to_camel(name): name for name in TriggerMetadata.mode
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What the operator has named for all workloads: load-test profiles and request classes."""
+    """What the operator has named for all workloads.
+
+    ``sources`` are Prometheuses with their interval in seconds, which is the tick of the workloads that they are read for.
+    """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     classes: Mapping[str, RequestClass] = field(default_factory=dict)
+    sources: Mapping[str, float] = field(default_factory=dict)
+    scrapes: frozenset[str] = frozenset({"default"})
+    demands: frozenset[str] = frozenset()
     tick_s: float = DEFAULT_TICK_S
 
 
@@ -86,7 +95,7 @@ def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catal
         raise ConfigError(*faults, *_faults_of(error)) from None
     profile = _profile(parsed, catalog, faults)
     classes = _classes(parsed, catalog, faults)
-    faults += _contradictions(parsed)
+    faults += [*_contradictions(parsed), *_unnamed(parsed, catalog)]
     if faults or profile is None:
         raise ConfigError(*faults)
     return WorkloadSpec(
@@ -105,8 +114,12 @@ def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catal
         latency=_latency(parsed),
         gate=parsed.gate,
         shed=parsed.shed_status,
-        tick_s=catalog.tick_s,
+        tick_s=catalog.sources.get(parsed.source, catalog.tick_s),
         engine=parsed.engine,
+        source=parsed.source,
+        scrape=parsed.scrape,
+        model_name=parsed.model_name,
+        demand=parsed.demand_source,
         warnings=tuple(_warnings(parsed, metadata)),
     )
 
@@ -177,6 +190,20 @@ def _contradictions(parsed: TriggerMetadata) -> list[str]:
     return faults
 
 
+def _unnamed(parsed: TriggerMetadata, catalog: Catalog) -> list[str]:
+    """Names that nobody configured. What they would stand for is never taken from metadata: it would let a user point us anywhere."""
+    allowed = {
+        "source": (parsed.source, {DIRECT, *catalog.sources}),
+        "scrape": (parsed.scrape, catalog.scrapes),
+        "demandSource": (parsed.demand_source, catalog.demands),
+    }
+    return [
+        f"{key}: not configured; there are {_names(known)}"
+        for key, (name, known) in allowed.items()
+        if name is not None and name not in known
+    ]
+
+
 def _latency(parsed: TriggerMetadata) -> ReadyLatency:
     if parsed.replica_ready_seconds is None:
         return ReadyLatency()
@@ -193,16 +220,16 @@ def _warnings(parsed: TriggerMetadata, metadata: Mapping[str, str]) -> list[str]
         found.append(f"maxReplicas: not given, {DEFAULT_MAX_REPLICAS} is assumed")
     if parsed.headroom < LOW_HEADROOM_RATIO:
         found.append("headroom: below 0.1 the HPA's tolerance alone can take a replica above its safe concurrency")
-    if parsed.min_replicas == 0:
+    if parsed.min_replicas == 0 and parsed.demand_source is None:
         found.append(
-            "minReplicas: 0, and nothing tells this scaler of requests that arrive at zero replicas; it cannot wake the workload"
+            "minReplicas: 0, and without demandSource nothing tells of requests that arrive at zero replicas; it cannot wake the workload"
         )
     if parsed.port is not None:
         found.append("port: has no effect, the replicas' addresses are configured with theirs")
-    if parsed.model_name is not None:
+    if parsed.model_name is not None and parsed.source == DIRECT:
         found.append("modelName: has no effect, each replica is read directly")
     return found
 
 
-def _names(known: Mapping[str, object]) -> str:
+def _names(known: Iterable[str]) -> str:
     return ", ".join(sorted(known)) or "none"

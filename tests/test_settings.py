@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaler.api.certificates import ServerTls
 from scaler.core.capacity import Profile
 from scaler.core.model import GateMode, Objective, RequestClass, WorkloadKey
 from scaler.errors import ConfigError
-from scaler.settings import Configuration, Ports, parse_configuration, read_configuration, read_ports
+from scaler.settings import (
+    Configuration,
+    DemandQueries,
+    Ports,
+    WatchedFile,
+    parse_configuration,
+    read_configuration,
+    read_ports,
+    schema,
+)
+from scaler.sources.prometheus_api import PrometheusSettings
+from scaler.sources.scrape import ScrapeSettings
 from scaler.sources.targets import NamedTargets
 from scaler.workload import Catalog, parse_workload
 
+DOCS = Path(__file__).parents[1] / "docs"
 WHOLE = """
-scrape: {default: {path: /prometheus}}
+prometheus:
+  default:
+    url: https://prometheus.monitoring:9090/
+    interval_s: 30
+    labels: {namespace: exported_namespace, pod: exported_pod}
+    bearer_token_file: /var/run/token
+    ca_file: /etc/ca.pem
+    headers: {X-Scope-OrgID: team-a}
+server: {tls: {cert_file: /tls/tls.crt, key_file: /tls/tls.key, client_ca_file: /tls/ca.crt}}
+scrape: {kserve: {scheme: https, port: 8443, path: /prometheus, insecure: true}}
 profiles:
   llama-8b-chat:
     safe_concurrency: 100
     safe_rate_per_s: 8.0
     unloaded_ttft_s: 0.15
     mix: {in_p50: 1000, out_p50: 200}
+    match: {gpu: H100, engine_version: "0.32"}
     confidence: high
+    provenance: {tool: vllm bench serve, files: [a.json]}
 classes:
   chat: {ttft_s: 2, tpot_s: 0.1, order: 0, floor: 0.02, gate: enforce}
   batch: {objective: completion, deadline_s: 86400, order: 3}
+tenants: {header: x-tenant}
+prices: {H100: 2.5}
+demand: {gateway: {prometheus: default, refused: 'sum(refused{ns="{namespace}"})', queued: 'sum(queued)'}}
 workloads:
   prod/llama: {targets: ["10.0.0.7:8000"], dns: "llama-headless.prod:8000", metadata: {profile: llama-8b-chat, ttftSloSeconds: "2"}}
   prod/waits-for-keda: {targets: ["10.0.0.8:8000"]}
@@ -36,6 +65,9 @@ CATALOG = Catalog(
         "chat": RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02, gate=GateMode.ENFORCE),
         "batch": RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3),
     },
+    sources={"default": 30.0},
+    scrapes=frozenset({"default", "kserve"}),
+    demands=frozenset({"gateway"}),
 )
 LLAMA, WAITS = WorkloadKey("prod", "llama"), WorkloadKey("prod", "waits-for-keda")
 
@@ -50,15 +82,44 @@ def test_a_whole_file_is_understood():
     assert parse_configuration(WHOLE) == Configuration(
         catalog=CATALOG,
         targets={
-            LLAMA: NamedTargets(("10.0.0.7:8000",), "llama-headless.prod:8000", "/prometheus"),
-            WAITS: NamedTargets(("10.0.0.8:8000",), None, "/prometheus"),
+            LLAMA: NamedTargets(("10.0.0.7:8000",), "llama-headless.prod:8000"),
+            WAITS: NamedTargets(("10.0.0.8:8000",)),
         },
         workloads=(parse_workload(LLAMA, {"profile": "llama-8b-chat", "ttftSloSeconds": "2"}, CATALOG),),
+        scrapes={
+            "default": ScrapeSettings(),
+            "kserve": ScrapeSettings("https", 8443, "/prometheus", insecure=True, name="kserve"),
+        },
+        prometheus={
+            "default": PrometheusSettings(
+                url="https://prometheus.monitoring:9090",
+                interval_s=30.0,
+                namespace_label="exported_namespace",
+                pod_label="exported_pod",
+                bearer_token_file="/var/run/token",
+                ca_file="/etc/ca.pem",
+                headers=(("X-Scope-OrgID", "team-a"),),
+            )
+        },
+        demands={"gateway": DemandQueries("default", 'sum(refused{ns="{namespace}"})', "sum(queued)")},
+        tls=ServerTls("/tls/tls.crt", "/tls/tls.key", "/tls/ca.crt"),
+        warnings=(
+            "tenants: has no effect, requests are not admitted by tenant",
+            "prices: has no effect, nothing is priced",
+            "profiles.llama-8b-chat.match: has no effect, profiles are chosen by name",
+        ),
     )
 
 
+def test_the_example_of_the_documentation_is_a_configuration_that_matches_the_schema():
+    example = (DOCS / "slo-scaler.yaml").read_text()
+    sections = set(yaml.safe_load(example))
+    assert parse_configuration(example).workloads != ()
+    assert sections == set(schema()["properties"])
+
+
 def test_no_file_is_an_empty_configuration():
-    assert read_configuration(None) == Configuration(Catalog(), {}, ())
+    assert read_configuration(None) == Configuration(Catalog())
 
 
 def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
@@ -93,6 +154,21 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
             ("workloads.prod/llama.metadata.profile: no such profile is configured; there are none",),
             id="metadata as strict as KEDA's",
         ),
+        pytest.param(
+            "demand: {gateway: {refused: x}}",
+            ("demand.gateway.prometheus: no such Prometheus is configured; there are none",),
+            id="a demand counter that nobody can be asked for",
+        ),
+        pytest.param(
+            "prometheus: {default: {url: 'ftp://x'}}",
+            ("prometheus.default.url: String should match pattern '^https?://\\S+$'",),
+            id="an address that is no web address",
+        ),
+        pytest.param(
+            "workloads: {prod/llama: {shadow: true}}",
+            ("workloads.prod/llama.shadow: Input should be False",),
+            id="a shadow, which there is not yet",
+        ),
     ],
 )
 def test_a_fault_names_its_place(text, expected):
@@ -117,10 +193,73 @@ JSONLIKE = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["scrape", "profiles", "classes", "workloads", "other"]), JSONLIKE))
+@given(
+    st.dictionaries(
+        st.sampled_from(["scrape", "profiles", "classes", "workloads", "prometheus", "server", "demand", "other"]),
+        JSONLIKE,
+    )
+)
 def test_whatever_a_file_holds_is_a_configuration_or_a_list_of_faults(content):
     try:
         outcome: object = parse_configuration(yaml.safe_dump(content))
     except ConfigError as error:
         outcome = error.faults
     assert outcome not in ((), None)
+
+
+def watched(path: Path, text: str) -> WatchedFile:
+    path.write_text(text)
+    file = WatchedFile(path)
+    file.first()
+    return file
+
+
+def test_an_unchanged_file_is_no_news(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    assert (file.changed(), file.faults) == (None, ())
+
+
+def test_a_changed_file_is_the_new_configuration(tmp_path):
+    file = watched(tmp_path / "c.yaml", "")
+    file.path.write_text(WHOLE)
+    assert (file.changed(), file.faults) == (parse_configuration(WHOLE), ())
+
+
+def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    file.path.write_text(WHOLE + "other: {}\n")
+    refused, faults = file.changed(), file.faults
+    file.path.write_text(WHOLE.replace("30", "60"))
+    mended = file.changed()
+    assert (refused, faults) == (None, ("other: Extra inputs are not permitted",))
+    assert (mended is not None, file.faults) == (True, ())
+
+
+def test_a_file_put_back_as_it_was_ends_the_complaint(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    file.path.write_text("other: {}\n")
+    file.changed()
+    file.path.write_text(WHOLE)
+    assert (file.changed(), file.faults) == (parse_configuration(WHOLE), ())
+
+
+def test_a_file_that_is_gone_for_a_while_is_a_complaint_and_not_an_empty_configuration(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    file.path.unlink()
+    gone, faults = file.changed(), file.faults
+    file.path.write_text(WHOLE)
+    back = file.changed()
+    assert (gone, [fault.endswith("cannot be read (No such file or directory)") for fault in faults]) == (None, [True])
+    assert (back, file.faults) == (parse_configuration(WHOLE), ())
+
+
+def test_a_file_swapped_by_a_symbolic_link_is_seen(tmp_path):
+    old, new, link = tmp_path / "old.yaml", tmp_path / "new.yaml", tmp_path / "c.yaml"
+    old.write_text("")
+    new.write_text(WHOLE)
+    link.symlink_to(old)
+    file = WatchedFile(link)
+    file.first()
+    link.unlink()
+    link.symlink_to(new)
+    assert file.changed() == parse_configuration(WHOLE)

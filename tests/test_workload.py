@@ -23,7 +23,13 @@ PROFILE = Profile(100.0, 8.0, 0.15, name="llama-8b-chat")
 CHAT = RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02)
 AGENT = RequestClass("agent", ttft_s=5.0, order=1)
 BATCH = RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3)
-CATALOG = Catalog({"llama-8b-chat": PROFILE}, {"chat": CHAT, "agent": AGENT, "batch": BATCH})
+CATALOG = Catalog(
+    {"llama-8b-chat": PROFILE},
+    {"chat": CHAT, "agent": AGENT, "batch": BATCH},
+    sources={"default": 15.0},
+    scrapes=frozenset({"default", "kserve"}),
+    demands=frozenset({"gateway"}),
+)
 SMALLEST = {"scalerAddress": "slo-scaler:6000", "ttftSloSeconds": "2", "profile": "llama-8b-chat"}
 ASSUMED_MAX = "maxReplicas: not given, 100 is assumed"
 
@@ -60,8 +66,10 @@ def test_every_key_is_understood():
         "sloPercentile": "99",
         "headroom": "0.2",
         "engine": "vllm",
-        "source": "pods",
-        "scrape": "default",
+        "source": "default",
+        "scrape": "kserve",
+        "modelName": "llama",
+        "demandSource": "gateway",
         "requestClasses": "agent, batch",
         "minReplicas": "2",
         "maxReplicas": "20",
@@ -87,6 +95,11 @@ def test_every_key_is_understood():
         latency=ReadyLatency(p90_s=90.0, origin="configuration"),
         gate=GateMode.ENFORCE,
         shed=ShedStatus.NO_CAPACITY,
+        tick_s=15.0,
+        source="default",
+        scrape="kserve",
+        model_name="llama",
+        demand="gateway",
     )
 
 
@@ -123,6 +136,15 @@ def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
             id="a profile that nobody measured",
         ),
         pytest.param(
+            {"source": "http://elsewhere", "scrape": "x", "demandSource": "y"},
+            (
+                "source: not configured; there are default, pods",
+                "scrape: not configured; there are default, kserve",
+                "demandSource: not configured; there are gateway",
+            ),
+            id="names that the operator did not give",
+        ),
+        pytest.param(
             {"minReplicas": "5", "maxReplicas": "2"},
             ("maxReplicas: below minReplicas or warmReplicas",),
             id="bounds that cross",
@@ -157,7 +179,9 @@ def test_a_budget_is_required():
     [
         pytest.param({"caCert": "x"}, "caCert: KEDA ignores this key", id="a certificate where KEDA does not read it"),
         pytest.param({"headroom": "0.05"}, "headroom: below 0.1", id="less headroom than the HPA's tolerance"),
-        pytest.param({"minReplicas": "0"}, "minReplicas: 0, and nothing tells", id="zero without a source of demand"),
+        pytest.param(
+            {"minReplicas": "0"}, "minReplicas: 0, and without demandSource", id="zero without a source of demand"
+        ),
         pytest.param({"port": "8000"}, "port: has no effect", id="a port that nobody uses"),
         pytest.param({"modelName": "m"}, "modelName: has no effect", id="a model name that nobody uses"),
     ],

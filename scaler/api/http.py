@@ -50,13 +50,17 @@ class Workloads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What answers are made from. ``failed`` is told of a handler that raised something unexpected, by its route's path."""
+    """What answers are made from. ``failed`` is told of a handler that raised something unexpected, by its route's path.
+
+    ``faults`` are those of the newest configuration file; while there are any, the one before it is in use.
+    """
 
     board: Board
     workloads: Workloads
     clock: Clock
     rng: random.Random
     failed: Callable[[str, Exception], None]
+    faults: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,9 @@ def _states(view: View) -> web.Response:
         render.state_body(o, verdict_for(o, None)[0], now) if isinstance(o, Decision) else render.pending_body(o)
         for o in _all(view, now)
     ]
-    return _json({"workloads": bodies}, headers=CACHE)
+    faults = view.faults()
+    configuration: Json = {"valid": not faults, "faults": list(faults)}
+    return _json({"workloads": bodies, "configuration": configuration}, headers=CACHE)
 
 
 def _state(view: View, request: web.Request) -> web.Response:
@@ -259,4 +265,6 @@ def _metrics(registry: CollectorRegistry) -> Handler:
 
 def _page(view: View) -> web.Response:
     now = view.clock()
-    return web.Response(text=status_page(_all(view, now), now), content_type="text/html", headers=PAGE_POLICY)
+    return web.Response(
+        text=status_page(_all(view, now), now, view.faults()), content_type="text/html", headers=PAGE_POLICY
+    )

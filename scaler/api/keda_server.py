@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from scaler.api.certificates import Certificates
 from scaler.api.keda import KedaServicer
 from scaler.errors import ConfigError
 from scaler.pb import externalscaler_pb2 as pb
@@ -25,20 +29,32 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),
 )
 ALIVE, READY = "liveness", "readiness"
+FIRST_CALL_S = 10.0
+"""Whoever connects to a KEDA port does so to call, at once."""
+NO_CALL = (
+    "clients connected to the KEDA port and made no call: without TLS (enableTLS), without a certificate (tlsClientCert, "
+    "tlsClientKey), with an expired one or with another CA (caCert) it looks like this; gRPC's own line on stderr says which"
+)
 SERVICE = pb.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen, and for how many seconds calls may go on after a stop. Port 0 takes any free one."""
+    """Where to listen, and for how many seconds calls may go on after a stop. Port 0 takes any free one.
+
+    With ``certificates`` the port speaks TLS only. ``first_call_s`` is how long a TLS client may take to its first call before
+    we tell what probably keeps it from calling.
+    """
 
     port: int = PORT
     host: str = "[::]"
     grace_s: float = 5.0
+    certificates: Certificates | None = None
+    first_call_s: float = FIRST_CALL_S
 
 
 class KedaServer:
-    """One server with the scaler, health and reflection on one plaintext port."""
+    """One server with the scaler, health and reflection on one port."""
 
     def __init__(self, servicer: KedaServicer, shutdown: asyncio.Event, listen: Listen = Listen()) -> None:
         """A server that does not listen yet. ``shutdown`` is the servicer's."""
@@ -48,20 +64,31 @@ class KedaServer:
 
     async def start(self) -> int:
         """Listen; the port. Raises ConfigError when it cannot be opened."""
-        server = grpc.aio.server(options=OPTIONS)
+        callers = (
+            None
+            if self._listen.certificates is None
+            else _Callers(self._listen.certificates, self._listen.first_call_s)
+        )
+        server = grpc.aio.server(options=OPTIONS, interceptors=() if callers is None else (callers,))
         pb_grpc.add_ExternalScalerServicer_to_server(self._servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-        try:
-            port = server.add_insecure_port(f"{self._listen.host}:{self._listen.port}")
-        except RuntimeError as error:
-            raise ConfigError(f"port {self._listen.port} for KEDA cannot be opened; is it in use?") from error
+        port = self._open(server, callers)
         await server.start()
         self._server = server
         for name in ("", ALIVE, READY):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return port
+
+    def _open(self, server: grpc.aio.Server, callers: _Callers | None) -> int:
+        address = f"{self._listen.host}:{self._listen.port}"
+        try:
+            if callers is None:
+                return server.add_insecure_port(address)
+            return server.add_secure_port(address, callers.certificates.grpc_credentials(callers.opened))
+        except RuntimeError as error:
+            raise ConfigError(f"port {self._listen.port} for KEDA cannot be opened; is it in use?") from error
 
     async def stop(self) -> None:
         """Send callers elsewhere, end the streams with OK, and wait for calls that are under way. Safe to call twice."""
@@ -70,3 +97,42 @@ class KedaServer:
         self._shutdown.set()
         if self._server is not None:
             await self._server.stop(self._listen.grace_s)
+
+
+class _Callers(grpc.aio.ServerInterceptor):
+    """Notices connections after which nobody calls.
+
+    That is all that can be known here of a failed handshake: gRPC ends it below Python. One caller that gets through hides
+    the others, but the usual case is that none does.
+    """
+
+    def __init__(self, certificates: Certificates, patience_s: float) -> None:
+        self.certificates = certificates
+        self._patience_s = patience_s
+        self._loop = asyncio.get_running_loop()
+        self._calls = 0
+        self._waiting = False
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Count a call."""
+        self._calls += 1
+        return await continuation(handler_call_details)
+
+    def opened(self) -> None:
+        """A connection was accepted; called in a thread of gRPC's."""
+        with suppress(RuntimeError):  # the loop may have ended, and the server's last connections with it
+            self._loop.call_soon_threadsafe(self._wait_for_a_call)
+
+    def _wait_for_a_call(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.call_later(self._patience_s, self._has_called, self._calls)
+
+    def _has_called(self, before: int) -> None:
+        self._waiting = False
+        if self._calls == before:
+            self.certificates.refused("connected_without_a_call", NO_CALL)

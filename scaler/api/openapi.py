@@ -83,7 +83,14 @@ SCHEMAS: dict[str, Json] = {
     },
     "Workloads": {
         "type": "object",
-        "properties": {"workloads": {"type": "array", "items": {"$ref": "#/components/schemas/State"}}},
+        "properties": {
+            "workloads": {"type": "array", "items": {"$ref": "#/components/schemas/State"}},
+            "configuration": {
+                "type": "object",
+                "description": "Whether the newest configuration file is the one in use, and why not",
+                "properties": {"valid": {"type": "boolean"}, "faults": {"type": "array", "items": {"type": "string"}}},
+            },
+        },
     },
 }
 

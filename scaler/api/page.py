@@ -21,18 +21,25 @@ _STYLE = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}
 table{border-collapse:collapse;width:100%}th,td{padding:.35rem .7rem;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
 td.n{text-align:right;white-space:nowrap}td.s{font-weight:600}p{color:#616161}
+.w{border-left:4px solid #c62828;padding:.3rem 1rem;margin-bottom:1rem}
 """
 
 
-def status_page(outcomes: Iterable[Decision | Pending], now: float) -> str:
-    """The page as HTML; everything that comes from outside is escaped."""
+def status_page(outcomes: Iterable[Decision | Pending], now: float, faults: tuple[str, ...] = ()) -> str:
+    """The page as HTML; everything that comes from outside is escaped. ``faults`` are those of a refused configuration file."""
     rows = [_row(o, now) if isinstance(o, Decision) else _pending(o) for o in outcomes]
     heads = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
     table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>" if rows else "<p>No workload is known yet.</p>"
+    refused = "".join(f"<li>{escape(fault)}</li>" for fault in faults)
+    warning = (
+        f'<div class="w">The configuration file was refused, the one before it is in use:<ul>{refused}</ul></div>'
+        if faults
+        else ""
+    )
     links = '<p><a href="metrics">metrics</a> · <a href="openapi.json">interface</a></p>'
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{REFRESH_S}">'
-        f"<title>SLO scaler</title><style>{_STYLE}</style></head><body><h1>SLO scaler</h1>{table}{links}</body></html>"
+        f"<title>SLO scaler</title><style>{_STYLE}</style></head><body><h1>SLO scaler</h1>{warning}{table}{links}</body></html>"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,9 @@ def serve(
         float,
         typer.Option(envvar="SLO_SCALER_TICK_S", min=0.1, max=60, help="Seconds between two looks at the engines."),
     ] = 2.0,
+    print_schema: Annotated[
+        bool, typer.Option("--schema", help="Print the configuration file's JSON Schema and exit.")
+    ] = False,
 ) -> None:
     """Serve KEDA on port 6000, gateways on 8080, probes, metrics and explanations on 8081.
 
@@ -28,6 +32,9 @@ def serve(
     Example: slo-scaler serve --config slo-scaler.yaml
     """
     from scaler.app import serve as run
-    from scaler.settings import read_configuration, read_ports
+    from scaler.settings import read_ports, schema
 
-    asyncio.run(run(read_configuration(config, tick), read_ports()))
+    if print_schema:
+        typer.echo(json.dumps(schema(), indent=2))
+        return
+    asyncio.run(run(config, read_ports(), tick))

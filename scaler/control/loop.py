@@ -82,11 +82,13 @@ class ControlLoop:
         spec, parts = self.spec, self._parts
         snapshot, demand = parts.replicas.snapshot(spec.key), parts.inputs.demand(spec)
         refused = None if demand is None else demand.refused_total(spec.key)
+        queued = None if demand is None else demand.queued(spec.key)
         if snapshot is None:
-            return Observation(parts.clock(), None, refused_total=refused)
+            unlisted = parts.replicas.why(spec.key)
+            return Observation(parts.clock(), None, refused_total=refused, queued=queued, unlisted=unlisted)
         scrape = await self._read(Ask(spec.key, ENGINES[spec.engine], snapshot.targets, spec.model_name))
         parts.telemetry.looked(spec.key, scrape.missing)
-        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused)
+        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused, queued)
 
     async def _read(self, ask: Ask) -> Scrape:
         """A source that fails as a whole leaves every replica without a reading; the law then holds."""

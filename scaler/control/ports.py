@@ -18,10 +18,11 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one replica's metrics page is: the replica's name and the page's URL."""
+    """Where one replica answers: its name, and host:port. ``scheme`` is http or https where the platform says it, else empty."""
 
     replica: str
-    url: str
+    address: str
+    scheme: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,10 @@ class MetricSource(Protocol):
 class Replicas(Protocol):
     """Knows which replicas exist; kept up to date by others (a watch, a resolver, a demo)."""
 
+    def why(self, key: WorkloadKey) -> str:
+        """Why there is no snapshot, in one short phrase that says what to do; empty when there is one."""
+        ...
+
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The replicas now, None when they are not known.
 
@@ -70,10 +75,14 @@ class Replicas(Protocol):
 
 
 class Demand(Protocol):
-    """Knows what was refused before it reached an engine."""
+    """Knows what was refused, or is held, before it reaches an engine."""
 
     def refused_total(self, key: WorkloadKey) -> float | None:
         """First attempts refused so far, cumulative; None when nobody counts."""
+        ...
+
+    def queued(self, key: WorkloadKey) -> float | None:
+        """Requests held upstream of the engines now; None when nobody counts."""
         ...
 
 

@@ -70,6 +70,17 @@ class Supervisor:
         elif not running.pinned:
             self._edit(running, spec, now)
 
+    def release(self, key: WorkloadKey) -> None:
+        """The operator no longer names the workload: it runs on as one that KEDA introduced."""
+        running = self._running.get(key)
+        if running is not None:
+            running.pinned, running.asked_at = False, self._parts.clock()
+
+    def reconfigured(self) -> None:
+        """What the names in specs stand for has changed: specs that now differ are edits, and none of them takes turns."""
+        for running in self._running.values():
+            running.previous, running.contested_until = None, 0.0
+
     def touch(self, key: WorkloadKey) -> None:
         """Somebody asked for the workload: it is not forgotten for a while."""
         running = self._running.get(key)

@@ -29,7 +29,8 @@ class History:
     """Everything the estimate is computed from. All cumulative series count from 0 at the first observation.
 
     ``entered`` counts requests that entered the engines (first tokens plus the change of waiting), ``refused`` those turned away.
-    ``rejoined_at`` is when a ready replica was last read again that had been missing.
+    ``queued`` holds the last two counts of requests waiting upstream, and is empty while nobody counts. ``rejoined_at`` is when a ready
+    replica was last read again that had been missing.
     """
 
     replicas: ReplicaSet | None = None
@@ -52,6 +53,7 @@ class History:
     first_token_at: float | None = None
     waiting_since: float | None = None
     refused_upstream: float | None = None
+    queued: Series = Series(0.0)
 
     @property
     def reporting(self) -> tuple[Reading, ...]:
@@ -106,6 +108,7 @@ def ingest(history: History, seen: Observation, stale_s: float) -> History:
         observed_at=_observed_at(history, replicas, merged),
         first_seen_at=seen.at if history.first_seen_at is None else history.first_seen_at,
         rejoined_at=seen.at if rejoined else history.rejoined_at,
+        queued=_queued(history.queued, seen, stale_s),
     )
     if is_blind(history, seen):
         return _forget(history)
@@ -161,6 +164,13 @@ def _missing(replicas: ReplicaSet, merged: Mapping[str, Reading], seen: Observat
     return tuple(Missing(name, why.get(name, "no reading")) for name in sorted(replicas.ready) if name not in merged)
 
 
+def _queued(held: Series, seen: Observation, stale_s: float) -> Series:
+    """The requests held upstream: a count that fails to come stands for as long as a reading would."""
+    if seen.queued is not None:
+        return held.add(seen.at, seen.queued)
+    return held if held.times and seen.at - held.times[-1] <= stale_s else Series(held.span_s)
+
+
 def _increase(before: Reading, after: Reading) -> _Increase:
     share = min(1.0, LONGEST_GAP_S / (after.observed_at - before.observed_at))
     restarted = before.ttft is not None and after.ttft is not None and after.ttft.count < before.ttft.count
@@ -181,19 +191,23 @@ def _extend(history: History, seen: Observation, added: _Increase) -> History:
     """The series with this tick's sums. Without news only the gauges are, as held: an unknown increase is not a zero."""
     at = seen.at
     running = sum(known(reading.running) or 0.0 for reading in history.last.values())
-    waiting = sum(known(reading.waiting) or 0.0 for reading in history.last.values())
+    held = history.queued.values
+    waiting = sum(known(reading.waiting) or 0.0 for reading in history.last.values()) + (held[-1] if held else 0.0)
     runs, waits = history.running.add(at, running), history.waiting.add(at, waiting)
     if history.last and not added.news:
         return replace(history, running=runs, waiting=waits)
     seen_at = history.observed_at if history.last and history.observed_at is not None else at
+    entered = (
+        added.first_tokens + added.waiting + (held[-1] - held[-2] if len(held) > 1 and seen.queued is not None else 0.0)
+    )
     refused = added.refused + counter_increase(history.refused_upstream, seen.refused_total)
     return replace(
         history,
         running=runs,
         waiting=waits,
         first_tokens=_count(history.first_tokens, at, added.first_tokens),
-        entered=_count(history.entered, at, added.first_tokens + added.waiting),
-        offered=_count(history.offered, at, added.first_tokens + added.waiting + refused),
+        entered=_count(history.entered, at, entered),
+        offered=_count(history.offered, at, entered + refused),
         refused=_count(history.refused, at, refused),
         preemptions=_count(history.preemptions, at, added.preemptions),
         ttft=_observe(history.ttft, at, added.ttft, history.last, "ttft"),

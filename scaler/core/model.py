@@ -186,9 +186,10 @@ class ReplicaSet:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that one tick saw of one workload. ``replicas`` is None when nobody could say which replicas exist.
+    """All that one tick saw of one workload. ``replicas`` is None when nobody could say which replicas exist; ``unlisted`` says why.
 
-    ``refused_total`` counts first attempts that were refused upstream of the engines, cumulative; None: nobody counts them.
+    ``refused_total`` counts first attempts that were refused upstream of the engines, cumulative; ``queued`` is how many requests are
+    held there now, say by a gateway while there is no replica. None: nobody counts them.
     """
 
     at: float
@@ -196,3 +197,5 @@ class Observation:
     readings: tuple[Reading, ...] = ()
     missing: tuple[Missing, ...] = ()
     refused_total: float | None = None
+    queued: float | None = None
+    unlisted: str = ""

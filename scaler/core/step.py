@@ -90,7 +90,7 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
     if state.spec is not None and state.spec != spec:
         state = replace(state, stabilizer=reseed(state.stabilizer, seen.at))
     state = replace(state, spec=spec, history=ingest(state.history, seen, spec.stale_s))
-    if state.decision is None and (why := _not_yet(spec, state.history, seen.at)):
+    if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
     if is_blind(state.history, seen) and state.decision is not None:
         return _hold(spec, state, state.decision, seen.at)
@@ -102,14 +102,14 @@ def resume(published: int, now: float) -> State:
     return State(stabilizer=reseed(Stabilizer(published=published), now))
 
 
-def _not_yet(spec: WorkloadSpec, history: History, now: float) -> str:
+def _not_yet(spec: WorkloadSpec, history: History, seen: Observation) -> str:
     """Why there can be no first decision, or nothing. Replicas that stay silent are waited for no longer than a reading stays fresh."""
     if history.replicas is None:
-        return "no list of replicas yet"
+        return f"no list of replicas yet: {seen.unlisted}" if seen.unlisted else "no list of replicas yet"
     if not history.missing:
         return ""
     silent = f"no reading from {history.missing[0].replica} ({history.missing[0].why})"
-    waited = history.first_seen_at is not None and now - history.first_seen_at >= spec.stale_s
+    waited = history.first_seen_at is not None and seen.at - history.first_seen_at >= spec.stale_s
     return "" if history.last and waited else silent
 
 

@@ -99,11 +99,15 @@ class FleetReplicas:
         """The ready replicas and where they answer."""
         return self._endpoints
 
+    def why(self, key: WorkloadKey) -> str:  # noqa: ARG002 - the port's signature
+        """Why there is no snapshot."""
+        return "the fleet has not answered yet"
+
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The replicas as last seen; None for another workload, and before the first look."""
         if key != self._key or self._replicas is None:
             return None
-        targets = tuple(Target(e.name, f"http://{e.address}/metrics") for e in self._endpoints)
+        targets = tuple(Target(e.name, e.address, "http") for e in self._endpoints)
         return Snapshot(self._replicas, targets)
 
     def scale_status(self) -> ScaleStatus | None:

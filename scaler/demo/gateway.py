@@ -55,6 +55,10 @@ class Gateway:
         """All that was counted so far."""
         return Counts(self._offered, self._admitted, self._refused, self._would_refuse, self._polls, self._failed_polls)
 
+    def queued(self, key: WorkloadKey) -> float | None:  # noqa: ARG002 - the port's signature
+        """It holds nothing back: what it does not refuse it sends on at once."""
+        return None
+
     def refused_total(self, key: WorkloadKey) -> float | None:
         """First attempts refused so far; clients here never try again, so every attempt is a first one."""
         return float(self._refused) if key == self._key else None

@@ -7,10 +7,10 @@ reading and no one else's, and leaves nothing running behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from ssl import SSLContext
 
 import aiohttp
 
@@ -18,7 +18,10 @@ from scaler.control.ports import Ask, Scrape, Target
 from scaler.core.model import Missing, Reading
 from scaler.engines.row import Engine, select
 from scaler.errors import SourceError
+from scaler.sources import reasons
 from scaler.sources.exposition import Wanted, parse, whole
+from scaler.sources.reasons import HTTPS, NotRead
+from scaler.sources.scrape import Scraper
 
 _HEADERS = {
     # Compressing a page costs the engine's own event loop more than sending it whole costs the network.
@@ -29,41 +32,7 @@ _OPENMETRICS = "application/openmetrics-text"
 _NO_PAGES = {"text/html": "HTML", "application/xhtml+xml": "HTML", "application/json": "JSON"}
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)  # one clock decides, around all of a request: ours
 _REMEMBER_S = 60.0
-
-# The first that fits speaks: the particular stand before the general.
-_REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (ConnectionRefusedError, "connection refused"),
-    (ConnectionResetError, "connection reset"),
-    (aiohttp.ClientConnectorDNSError, "name does not resolve"),
-    (aiohttp.ClientConnectorCertificateError, "TLS certificate not trusted"),
-    (aiohttp.ClientSSLError, "TLS failed"),
-    (aiohttp.ClientConnectorError, "cannot connect"),
-    (aiohttp.ServerDisconnectedError, "connection closed without an answer"),
-    (aiohttp.ClientPayloadError, "page cut short"),
-    (aiohttp.ClientResponseError, "malformed HTTP answer"),
-    (aiohttp.ClientOSError, "connection reset"),
-    (aiohttp.ClientConnectionError, "connection lost"),
-    (aiohttp.NonHttpUrlClientError, "invalid address"),
-    (ValueError, "invalid address"),
-)
-
-
-def scrape_session(*, ssl: SSLContext | bool = True, headers: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
-    """A session fit for ``PodSource``, to be made in the running loop and closed by whoever made it.
-
-    ``ssl`` as for aiohttp: True, a context with the CA to trust, or False for no verification. ``headers`` go with
-    every request (a bearer token).
-    """
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0,  # the lanes of each pass are the limit: a pool of all workloads would let one starve the others
-            keepalive_timeout=4.0,  # below the 5 s after which uvicorn hangs up: no request meets a closing connection
-            ssl=ssl,
-        ),
-        headers=headers,
-        trust_env=False,  # a proxy named in the environment must not stand between us and a pod
-        cookie_jar=aiohttp.DummyCookieJar(),
-    )
+_OK = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +40,35 @@ class _Pass:
     engine: Engine
     wanted: Wanted
     lanes: asyncio.Semaphore
+    deadline: float
 
 
 class PodSource:
     """Reads the pages of replicas over HTTP.
 
-    ``clock`` gives seconds and stamps each reading when its page has arrived. ``timeout_s`` bounds a whole pass, so
-    it must be shorter than the tick. ``body_cap`` is the largest page, in bytes. ``lanes`` is how many replicas of
-    one pass are asked at once: it bounds file descriptors, and how many pages can arrive in the same instant.
+    ``scraper`` is the session with the settings they are asked by. ``clock`` gives seconds and stamps each reading when
+    its page has arrived. ``timeout_s`` bounds a whole pass, so it must be shorter than the tick. ``body_cap`` is the
+    largest page, in bytes. ``lanes`` is how many replicas of one pass are asked at once: it bounds file descriptors, and
+    how many pages can arrive in the same instant.
     """
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        scraper: Scraper,
         clock: Callable[[], float],
         *,
         timeout_s: float = 1.5,
         body_cap: int = 4 * 1024 * 1024,
         lanes: int = 64,
     ) -> None:
-        self._session = session
+        self._scraper = scraper
         self._clock = clock
         self._timeout_s = timeout_s
         self._body_cap = body_cap
         self._lanes = lanes
         self._wanted: dict[str, Wanted] = {}
-        self._late: dict[str, float] = {}  # url -> when it was last tried in vain
+        self._late: dict[str, float] = {}  # address -> when it was last tried in vain
+        self._speak_tls: dict[str, float] = {}  # address -> when it last did, where only trying could tell
 
     async def read(self, ask: Ask) -> Scrape:
         """One pass over the targets, of at most ``timeout_s``: each becomes a reading or a missing, in the order given.
@@ -106,7 +78,11 @@ class PodSource:
         engine, targets = ask.engine, ask.targets
         if engine.name not in self._wanted:
             self._wanted[engine.name] = Wanted.of(engine)
-        run = _Pass(engine, self._wanted[engine.name], asyncio.Semaphore(self._lanes))
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._scraper.refresh(self._clock())
+        run = _Pass(engine, self._wanted[engine.name], asyncio.Semaphore(self._lanes), deadline)
         async with asyncio.TaskGroup() as group:
             tasks = {i: group.create_task(self._ask(run, targets[i])) for i in self._punctual_first(targets)}
         answers = [tasks[i].result() for i in range(len(targets))]
@@ -121,41 +97,92 @@ class PodSource:
         Among those, the one tried longest ago goes first: all get their chance to be back.
         """
         now = self._clock()
-        self._late = {url: at for url, at in self._late.items() if now - at < _REMEMBER_S}
-        return sorted(range(len(targets)), key=lambda i: self._late.get(targets[i].url, -inf))
+        self._late = {address: at for address, at in self._late.items() if now - at < _REMEMBER_S}
+        self._speak_tls = {address: at for address, at in self._speak_tls.items() if now - at < _REMEMBER_S}
+        return sorted(range(len(targets)), key=lambda i: self._late.get(targets[i].address, -inf))
 
     async def _ask(self, run: _Pass, target: Target) -> Reading | Missing:
         try:
-            page = await self._in_time(run.lanes, target.url)
+            page = await self._in_time(run, target)
         except SourceError as error:
-            return Missing(target.replica, str(error))
+            fault = self._scraper.fault
+            return Missing(target.replica, f"{error}; {fault}" if fault and fault != str(error) else str(error))
         observed_at = self._clock()
         return select(run.engine, parse(page, run.wanted), target.replica, observed_at)
 
-    async def _in_time(self, lanes: asyncio.Semaphore, url: str) -> bytes:
+    async def _in_time(self, run: _Pass, target: Target) -> bytes:
         tried = False
         try:
-            async with asyncio.timeout(self._timeout_s), lanes:
+            async with asyncio.timeout_at(run.deadline), run.lanes:
                 tried = True
-                page = await self._fetch(url)
+                page = await self._found(target)
         except TimeoutError:
             if tried:
-                self._late[url] = self._clock()
+                self._late[target.address] = self._clock()
             raise SourceError(f"timeout after {self._timeout_s:g} s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a name that no resolver can encode
-            raise SourceError(_reason(error)) from error
-        self._late.pop(url, None)
+        self._late.pop(target.address, None)
         return page
 
-    async def _fetch(self, url: str) -> bytes:
-        async with self._session.get(
-            url, headers=_HEADERS, allow_redirects=False, auto_decompress=False, timeout=_NO_TIMEOUT
+    async def _found(self, target: Target) -> bytes:
+        """The page, by the scheme that is set, or that the platform knows, or that is found out."""
+        settings = self._scraper.settings
+        if settings.scheme != "auto" or target.scheme:
+            return await self._fetch(target, target.scheme if settings.scheme == "auto" else settings.scheme)
+        first, second = (HTTPS, "http") if target.address in self._speak_tls else ("http", HTTPS)
+        try:
+            return await self._tried(target, first)
+        except NotRead as error:
+            if not error.other_scheme:
+                raise
+            of_first = error
+        try:
+            return await self._tried(target, second)
+        except NotRead as of_second:
+            raise of_first if of_second.other_scheme else of_second from None
+
+    async def _tried(self, target: Target, scheme: str) -> bytes:
+        """The page. That a peer speaks TLS is known until something else is seen: another pod may get that address."""
+        self._speak_tls.pop(target.address, None)
+        contradicted = False
+        try:
+            return await self._fetch(target, scheme)
+        except NotRead as error:
+            contradicted = error.other_scheme
+            raise
+        except asyncio.CancelledError:  # silence proves nothing
+            contradicted = True
+            raise
+        finally:
+            if scheme == HTTPS and not contradicted:
+                self._speak_tls[target.address] = self._clock()
+
+    async def _fetch(self, target: Target, scheme: str) -> bytes:
+        settings = self._scraper.settings
+        try:
+            return await self._page(settings.url(scheme, target.address), scheme)
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a name that no resolver can encode
+            raise reasons.of_error(error, scheme, settings) from error
+
+    async def _page(self, url: str, scheme: str) -> bytes:
+        settings, access = self._scraper.settings, self._scraper.access
+        trusted = scheme == HTTPS or settings.scheme == "http"  # what is found out by trying must not cost the token
+        shown = {"Authorization": f"Bearer {access.token}"} if access.token is not None and trusted else {}
+        async with self._scraper.session.get(
+            url,
+            headers=_HEADERS | shown,
+            ssl=access.context if scheme == HTTPS else True,
+            server_hostname=settings.server_name if scheme == HTTPS else None,
+            allow_redirects=False,
+            auto_decompress=False,
+            timeout=_NO_TIMEOUT,
         ) as response:
+            if response.status != _OK:
+                raise reasons.of_status(response.status, scheme, settings)
             if refusal := _refusal(response):
-                raise SourceError(refusal)
+                raise NotRead(refusal)
             page = b"".join([chunk async for chunk in self._chunks(response.content)])
         if fault := _fault(page, openmetrics=response.content_type == _OPENMETRICS):
-            raise SourceError(fault)
+            raise NotRead(fault)
         return page
 
     async def _chunks(self, body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -163,16 +190,12 @@ class PodSource:
         async for chunk in body.iter_any():
             left -= len(chunk)
             if left < 0:
-                raise SourceError(f"page over {self._body_cap} bytes")
+                raise NotRead(f"page over {self._body_cap} bytes")
             yield chunk
 
 
 def _refusal(response: aiohttp.ClientResponse) -> str:
-    """Why an answer is not read at all, from its head; empty if it is."""
-    if 300 <= response.status < 400:  # noqa: PLR2004 - it would lead to an address that nobody named
-        return f"HTTP {response.status} redirect refused"
-    if response.status != 200:  # noqa: PLR2004
-        return f"HTTP {response.status}"
+    """Why the body of a good answer is not read at all, from its head; empty if it is."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding != "identity":  # not asked for, and a few bytes can unpack to gigabytes
         return "compressed page refused"
@@ -188,12 +211,3 @@ def _fault(page: bytes, *, openmetrics: bool) -> str:
     if start.startswith(b"<"):
         return "HTML instead of metrics"
     return "" if whole(page, openmetrics=openmetrics) else "page cut short"
-
-
-def _reason(error: Exception) -> str:
-    cause = getattr(error, "os_error", error)  # aiohttp wraps what the system said
-    for candidate in (cause, error):
-        for kind, phrase in _REASONS:
-            if isinstance(candidate, kind):
-                return phrase
-    return f"cannot be read: {type(error).__name__}"

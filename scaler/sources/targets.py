@@ -13,17 +13,14 @@ from scaler.core.model import ReplicaSet, WorkloadKey
 
 RESOLVE_EVERY_S = 5.0
 RESOLVE_TIMEOUT_S = 2.0
-DEFAULT_PATH = "/metrics"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTargets:
-    """Where one workload's replicas are: ``addresses`` as host:port, or ``dns`` as host:port, or both. ``path`` of their metrics page."""
+    """Where one workload's replicas are: ``addresses`` as host:port, or ``dns`` as host:port, or both."""
 
     addresses: tuple[str, ...] = ()
     dns: str | None = None
-    path: str = DEFAULT_PATH
-    scheme: str = "http"
 
 
 class ConfiguredReplicas:
@@ -49,15 +46,31 @@ class ConfiguredReplicas:
                 return None
             observed_at, resolved = self._resolved[key]
             found = tuple(sorted({*found, *resolved}))
-        targets = tuple(Target(address, f"{named.scheme}://{address}{named.path}") for address in found)
+        targets = tuple(Target(address, address) for address in found)
         return Snapshot(ReplicaSet(found, (), len(found), observed_at), targets)
+
+    def why(self, key: WorkloadKey) -> str:
+        """Why there is no snapshot; empty when there is one."""
+        named = self._named.get(key)
+        if named is None:
+            return f"nothing names its replicas: set workloads.{key}.targets or .dns in the configuration"
+        return f"{named.dns} does not resolve" if named.dns is not None and key not in self._resolved else ""
+
+    def rename(self, named: Mapping[WorkloadKey, NamedTargets]) -> None:
+        """Take other names. What was resolved stands for a name that stays."""
+        self._resolved = {
+            key: found
+            for key, found in self._resolved.items()
+            if key in named and named[key].dns == self._named[key].dns
+        }
+        self._named = named
 
     async def resolve(self) -> None:
         """Resolve every name once, all at the same time, each within two seconds."""
         keys = [key for key, named in self._named.items() if named.dns is not None]
         answers = await asyncio.gather(*(_resolve(self._named[key].dns or "") for key in keys))
         for key, found in zip(keys, answers, strict=True):
-            if found is not None:
+            if found is not None and key in self._named:
                 self._resolved[key] = (self._clock(), found)
 
     async def run(self) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -93,6 +93,9 @@ class Reporter:
         self._failures = Counter(
             "slo_scaler_handler_failures", "Unexpected errors in handlers", ("method",), registry=told
         )
+        self._configuration = Gauge(
+            "slo_scaler_configuration_valid", "1 while the newest configuration file is the one in use", registry=told
+        )
         self._unwritten = Counter("slo_scaler_log_lines_lost", "Log lines that could not be written", registry=told)
         self._handled = Counter(
             "grpc_server_handled", "RPCs ended", ("grpc_service", "grpc_method", "grpc_code"), registry=told
@@ -110,6 +113,21 @@ class Reporter:
     def listening(self, **ports: int) -> None:
         """The process answers on these ports."""
         self._write("info", "listening", None, **ports)
+
+    def configured(self, faults: tuple[str, ...], warnings: tuple[str, ...] = ()) -> None:
+        """A new version of the configuration file was taken, or refused for these faults."""
+        self._configuration.set(0 if faults else 1)
+        if faults:
+            self._write("error", "configuration_refused", None, faults=faults)
+        else:
+            self._write("info", "configuration", None, warnings=warnings)
+
+    def tls(self, kind: str, sentence: str) -> None:
+        """Something about certificates or handshakes happened; told once a minute a kind and sentence at most."""
+        held = self._seldom.held_back(("tls", kind, sentence), self._clock())
+        if held is not None:
+            level = "info" if kind == "certificate_loaded" else "warning"
+            self._write(level, "tls", None, kind=kind, message=sentence, suppressed=held)
 
     def ticked(self, outcome: Decision | Pending, took_s: float) -> None:
         """Count the tick; write a line if it changed something or failed in a new way."""

@@ -79,7 +79,7 @@ async def test_a_replica_starts_before_it_is_ready_and_answers_only_then() -> No
         asked = up.seen
         await up.until(lambda: len(up.replicas.endpoints) == 2)
         ready = up.seen
-        async with up.client.get(ready.targets[1].url.replace("/metrics", "/health")) as response:
+        async with up.client.get(f"http://{ready.targets[1].address}/health") as response:
             assert response.status == 200
     assert asked.replicas.ready == ("llm-0",)
     assert [starting.replica for starting in asked.replicas.starting] == ["llm-1"]

@@ -13,7 +13,8 @@ from scaler.core.model import WorkloadKey
 from scaler.demo.scenario import MODEL
 from scaler.demo.server import Served, serving
 from scaler.engines import ENGINES
-from scaler.sources.pods import PodSource, scrape_session
+from scaler.sources.pods import PodSource
+from scaler.sources.scrape import scraping
 
 VLLM = ENGINES["vllm"]
 
@@ -28,9 +29,9 @@ async def replica() -> AsyncIterator[tuple[Served, aiohttp.ClientSession]]:
 
 
 async def scraped(served: Served):
-    async with scrape_session() as session:
-        source = PodSource(session, asyncio.get_running_loop().time, timeout_s=10.0)
-        target = Target("llm-0", f"http://{served.address}/metrics")
+    async with scraping() as scraper:
+        source = PodSource(scraper, asyncio.get_running_loop().time, timeout_s=10.0)
+        target = Target("llm-0", served.address)
         scrape = await source.read(Ask(WorkloadKey("demo", "llm"), VLLM, (target,)))
         return scrape.readings[0]
 

@@ -17,7 +17,8 @@ from scaler.core.model import Missing, Reading, WorkloadKey
 from scaler.engines import ENGINES
 from scaler.engines.row import select
 from scaler.sources.exposition import Wanted, parse
-from scaler.sources.pods import PodSource, scrape_session
+from scaler.sources.pods import PodSource
+from scaler.sources.scrape import scraping
 
 VLLM = ENGINES["vllm"]
 PAGES = Path(__file__).parents[1] / "data" / "metrics"
@@ -36,7 +37,7 @@ def ask(targets) -> Ask:
 
 @asynccontextmanager
 async def http(handler: Handler) -> AsyncIterator[str]:
-    """An engine with this /metrics; yields the address of the page."""
+    """An engine with this /metrics; yields its host:port."""
     application = web.Application()
     application.router.add_get("/metrics", handler)
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=1.0)
@@ -44,7 +45,7 @@ async def http(handler: Handler) -> AsyncIterator[str]:
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}/metrics"
+        yield f"{host}:{port}"
     finally:
         await runner.cleanup()
 
@@ -55,13 +56,13 @@ async def tcp(handler: RawHandler) -> AsyncIterator[str]:
     server = await asyncio.start_server(handler, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
-        yield f"http://{host}:{port}/metrics"
+        yield f"{host}:{port}"
 
 
 @asynccontextmanager
 async def pods(**options: Any) -> AsyncIterator[PodSource]:
-    async with scrape_session() as session:
-        yield PodSource(session, lambda: NOW, **{"timeout_s": PATIENT_S, **options})
+    async with scraping() as scraper:
+        yield PodSource(scraper, lambda: NOW, **{"timeout_s": PATIENT_S, **options})
 
 
 async def healthy(_: web.Request) -> web.Response:
@@ -87,9 +88,9 @@ class Hole:
         writer.close()
 
 
-async def read_one(url: str, **options: Any) -> Scrape:
+async def read_one(address: str, scheme: str = "", **options: Any) -> Scrape:
     async with pods(**options) as source:
-        return await source.read(ask([Target("pod-0", url)]))
+        return await source.read(ask([Target("pod-0", address, scheme)]))
 
 
 def missing(why: str) -> Scrape:
@@ -97,8 +98,8 @@ def missing(why: str) -> Scrape:
 
 
 async def test_a_healthy_replica_is_read_and_stamped_with_the_time_of_its_answer():
-    async with http(healthy) as url:
-        assert await read_one(url) == Scrape((busy("pod-0"),), ())
+    async with http(healthy) as address:
+        assert await read_one(address) == Scrape((busy("pod-0"),), ())
 
 
 async def test_a_replica_without_statistics_is_a_reading_that_names_what_is_absent():
@@ -107,8 +108,8 @@ async def test_a_replica_without_statistics_is_a_reading_that_names_what_is_abse
     async def no_statistics(_):
         return web.Response(body=page, content_type="text/plain")
 
-    async with http(no_statistics) as url:
-        scrape = await read_one(url)
+    async with http(no_statistics) as address:
+        scrape = await read_one(address)
 
     assert scrape == Scrape((Reading("pod-0", NOW, absent=("running", "waiting", "ttft")),), ())
 
@@ -159,8 +160,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     ],
 )
 async def test_an_answer_that_is_no_page_is_missing_with_the_reason(handler, why):
-    async with http(handler) as url:
-        assert await read_one(url) == missing(why)
+    async with http(handler) as address:
+        assert await read_one(address) == missing(why)
 
 
 async def test_a_redirect_is_not_followed():
@@ -170,16 +171,19 @@ async def test_a_redirect_is_not_followed():
         visits.append("elsewhere")
         return web.Response(body=BUSY)
 
-    async with http(elsewhere) as other, http(answers(status=307, headers={"Location": other})) as url:
-        scrape = await read_one(url)
+    async with (
+        http(elsewhere) as other,
+        http(answers(status=307, headers={"Location": f"http://{other}/metrics"})) as address,
+    ):
+        scrape = await read_one(address)
 
     assert (scrape, visits) == (missing("HTTP 307 redirect refused"), [])
 
 
 async def test_an_openmetrics_page_with_its_end_is_read():
     body = BUSY + b"# EOF\n"
-    async with http(answers(body=body, headers={"Content-Type": OPENMETRICS})) as url:
-        assert await read_one(url) == Scrape((busy("pod-0"),), ())
+    async with http(answers(body=body, headers={"Content-Type": OPENMETRICS})) as address:
+        assert await read_one(address) == Scrape((busy("pod-0"),), ())
 
 
 async def test_nothing_but_the_plain_page_is_asked_for():
@@ -191,9 +195,9 @@ async def test_nothing_but_the_plain_page_is_asked_for():
         response.set_cookie("sticky", "yes")
         return response
 
-    async with http(remember) as url, pods() as source:
-        await source.read(ask([Target("pod-0", url)]))
-        await source.read(ask([Target("pod-0", url)]))
+    async with http(remember) as address, pods() as source:
+        await source.read(ask([Target("pod-0", address)]))
+        await source.read(ask([Target("pod-0", address)]))
 
     assert asked == [("identity", None)] * 2
 
@@ -201,13 +205,13 @@ async def test_nothing_but_the_plain_page_is_asked_for():
 async def test_a_proxy_in_the_environment_is_not_used(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
-    async with http(healthy) as url:
-        assert await read_one(url) == Scrape((busy("pod-0"),), ())
+    async with http(healthy) as address:
+        assert await read_one(address) == Scrape((busy("pod-0"),), ())
 
 
 def raw(answer: bytes) -> RawHandler:
     async def handler(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
+        await reader.read(1024)
         writer.write(answer)
         await writer.drain()
         writer.close()
@@ -216,7 +220,7 @@ def raw(answer: bytes) -> RawHandler:
 
 
 async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
+    await reader.read(1024)
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
@@ -238,32 +242,35 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
     ],
 )
 async def test_a_broken_connection_is_missing_with_the_reason(handler, why):
-    async with tcp(handler) as url:
-        assert await read_one(url) == missing(why)
+    async with tcp(handler) as address:
+        assert await read_one(address) == missing(why)
 
 
 async def test_a_port_that_nobody_listens_on_is_connection_refused():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
-    assert await read_one(f"http://127.0.0.1:{port}/metrics") == missing("connection refused")
+    assert await read_one(f"127.0.0.1:{port}") == missing("connection refused")
 
 
-@pytest.mark.parametrize("url", ["", "not an address", "ftp://127.0.0.1/", "http://[::/", f"http://{'a' * 70}.test/"])
-async def test_an_address_that_is_none_is_missing_with_the_reason(url):
-    assert await read_one(url) == missing("invalid address")
+@pytest.mark.parametrize(
+    "address",
+    ["", "not an address", "ftp://127.0.0.1/", "[::", "me@127.0.0.1:80", "127.0.0.1:80/a", f"{'a' * 70}.test:80"],
+)
+async def test_an_address_that_is_none_is_missing_with_the_reason(address):
+    assert await read_one(address) == missing("invalid address")
 
 
-async def test_a_tls_port_with_an_unknown_protocol_is_missing_with_the_reason():
-    async with http(healthy) as url:
-        assert await read_one(url.replace("http:", "https:")) == missing("TLS failed")
+async def test_a_port_without_tls_where_the_platform_says_https_is_missing_with_the_reason():
+    async with http(healthy) as address:
+        assert await read_one(address, "https") == missing("no TLS there; set scrape.default.scheme to http")
 
 
 async def test_a_black_hole_costs_its_own_reading_only_and_leaves_nothing_behind():
     hole = Hole()
-    async with tcp(hole) as dark, http(healthy) as url, pods(timeout_s=1.0) as source:
+    async with tcp(hole) as dark, http(healthy) as address, pods(timeout_s=1.0) as source:
         before = asyncio.all_tasks()
-        targets = [Target("pod-0", dark), Target("pod-1", url)]
+        targets = [Target("pod-0", dark), Target("pod-1", address)]
 
         scrape = await source.read(ask(targets))
 
@@ -280,8 +287,8 @@ async def test_a_page_that_stops_half_way_is_a_timeout():
         await asyncio.Event().wait()
         return response
 
-    async with http(half) as url:
-        assert await read_one(url, timeout_s=SILENT_S) == missing("timeout after 0.3 s")
+    async with http(half) as address:
+        assert await read_one(address, timeout_s=SILENT_S) == missing("timeout after 0.3 s")
 
 
 async def test_a_black_hole_is_tried_once_a_pass_and_holds_one_connection():
@@ -296,8 +303,8 @@ async def test_a_black_hole_is_tried_once_a_pass_and_holds_one_connection():
 
 async def test_replicas_that_were_late_are_asked_after_the_others():
     hole = Hole()
-    async with tcp(hole) as dark, http(healthy) as url, pods(timeout_s=1.0, lanes=1) as source:
-        silent, healthy_one = Target("pod-0", dark), Target("pod-1", url)
+    async with tcp(hole) as dark, http(healthy) as address, pods(timeout_s=1.0, lanes=1) as source:
+        silent, healthy_one = Target("pod-0", dark), Target("pod-1", address)
         await source.read(ask([silent]))
 
         scrape = await source.read(ask([silent, healthy_one]))
@@ -329,9 +336,9 @@ async def test_one_connection_serves_pass_after_pass():
         ports.append(request.transport.get_extra_info("peername"))
         return await healthy(request)
 
-    async with http(remember) as url, pods() as source:
-        await source.read(ask([Target("pod-0", url)]))
-        await source.read(ask([Target("pod-0", url)]))
+    async with http(remember) as address, pods() as source:
+        await source.read(ask([Target("pod-0", address)]))
+        await source.read(ask([Target("pod-0", address)]))
 
     assert (len(ports), len(set(ports))) == (2, 1)
 
@@ -349,8 +356,8 @@ async def test_no_more_replicas_are_asked_at_once_than_there_are_lanes():
         now -= 1
         return await healthy(request)
 
-    async with http(crowded) as url, pods(lanes=2) as source:
-        scrape = await source.read(ask([Target(f"pod-{i}", url) for i in range(6)]))
+    async with http(crowded) as address, pods(lanes=2) as source:
+        scrape = await source.read(ask([Target(f"pod-{i}", address) for i in range(6)]))
 
     assert (len(scrape.readings), most) == (6, 2)
 
@@ -363,8 +370,8 @@ async def test_a_cancelled_pass_hangs_up():
         came.set()
         await hole(reader, writer)
 
-    async with tcp(dark) as url, pods() as source:
-        task = asyncio.create_task(source.read(ask([Target("pod-0", url)])))
+    async with tcp(dark) as address, pods() as source:
+        task = asyncio.create_task(source.read(ask([Target("pod-0", address)])))
         await came.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

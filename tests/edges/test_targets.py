@@ -17,8 +17,8 @@ async def test_named_addresses_are_the_ready_replicas():
     assert replicas(NamedTargets(("10.0.0.7:8000", "10.0.0.8:8000"))).snapshot(KEY) == Snapshot(
         ReplicaSet(("10.0.0.7:8000", "10.0.0.8:8000"), (), 2, 7.0),
         (
-            Target("10.0.0.7:8000", "http://10.0.0.7:8000/metrics"),
-            Target("10.0.0.8:8000", "http://10.0.0.8:8000/metrics"),
+            Target("10.0.0.7:8000", "10.0.0.7:8000"),
+            Target("10.0.0.8:8000", "10.0.0.8:8000"),
         ),
     )
 
@@ -35,7 +35,7 @@ async def test_a_name_resolves_to_the_ready_replicas():
     found = replicas(NamedTargets(dns="127.0.0.1:8000"))
     await found.resolve()
     assert found.snapshot(KEY) == Snapshot(
-        ReplicaSet(("127.0.0.1:8000",), (), 1, 7.0), (Target("127.0.0.1:8000", "http://127.0.0.1:8000/metrics"),)
+        ReplicaSet(("127.0.0.1:8000",), (), 1, 7.0), (Target("127.0.0.1:8000", "127.0.0.1:8000"),)
     )
 
 
@@ -50,4 +50,4 @@ async def test_an_ipv6_address_is_written_in_brackets():
     await found.resolve()
     snapshot = found.snapshot(KEY)
     assert snapshot is not None
-    assert snapshot.targets == (Target("[::1]:8000", "http://[::1]:8000/metrics"),)
+    assert snapshot.targets == (Target("[::1]:8000", "[::1]:8000"),)

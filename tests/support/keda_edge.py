@@ -44,6 +44,9 @@ class Silent:
     async def read(self, ask) -> Scrape:
         return Scrape((), ())
 
+    def why(self, key: WorkloadKey) -> str:
+        return ""
+
     def snapshot(self, key: WorkloadKey) -> None:
         return None
 

@@ -40,6 +40,9 @@ class FixedReplicas:
     clock: Callable[[], float]
     names: tuple[str, ...] | None = ("llama-0",)
 
+    def why(self, key: WorkloadKey) -> str:
+        return ""
+
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         if self.names is None:
             return None

@@ -1,0 +1,153 @@
+"""The configuration in use: what its names stand for, and the change from one version of it to the next while loops run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scaler.app.opened import Opened, background
+from scaler.control.ports import Clock, Demand, Replicas, Snapshot
+from scaler.core.model import WorkloadKey
+from scaler.core.step import WorkloadSpec
+from scaler.engines import ENGINES
+from scaler.settings import Configuration, DemandQueries
+from scaler.sources.inputs import ConfiguredInputs
+from scaler.sources.pods import PodSource
+from scaler.sources.prometheus import PrometheusSource
+from scaler.sources.prometheus_api import PrometheusApi, PrometheusSettings
+from scaler.sources.prometheus_demand import PrometheusDemand
+from scaler.sources.prometheus_replicas import PrometheusReplicas, Sought
+from scaler.sources.scrape import ScrapeSettings, scraping
+from scaler.workload import parse_workload
+
+LONGEST_SCRAPE_S, SCRAPE_SHARE = 1.5, 0.75
+"""A pass over the engines ends well before the next tick."""
+
+
+class Specs(Protocol):
+    """Knows the spec of every workload that runs."""
+
+    def spec(self, key: WorkloadKey) -> WorkloadSpec | None:
+        """The spec of one workload."""
+        ...
+
+    def specs(self) -> Iterator[WorkloadSpec]:
+        """All specs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Prometheus:
+    api: PrometheusApi
+    source: PrometheusSource
+    replicas: PrometheusReplicas
+
+
+@dataclass(slots=True)
+class Live:
+    """Follows the configuration. ``specs`` is set once the supervisor exists, before any loop runs.
+
+    ``listed`` knows replicas by other means; where it knows none, the Prometheus that a spec names as its source is asked.
+    """
+
+    configuration: Configuration
+    clock: Clock
+    listed: Replicas
+    uncounted: Demand | None
+    specs: Specs | None = None
+    inputs: ConfiguredInputs = field(init=False)
+    _scrapes: Opened[ScrapeSettings, PodSource] = field(init=False, repr=False)
+    _prometheus: Opened[tuple[str, PrometheusSettings], _Prometheus] = field(init=False, repr=False)
+    _demands: Opened[tuple[DemandQueries, _Prometheus], PrometheusDemand] = field(init=False, repr=False)
+    _known: Mapping[str, _Prometheus] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is open before the first ``follow``."""
+        self.inputs = ConfiguredInputs({}, uncounted=self.uncounted)
+        self._scrapes, self._prometheus = Opened(self._open_scrape), Opened(self._open_prometheus)
+        self._demands = Opened(self._open_demand)
+
+    async def follow(self, configuration: Configuration) -> None:
+        """Make the names stand for what this configuration says."""
+        self.configuration = configuration
+        named = {name: (name, settings) for name, settings in configuration.prometheus.items()}
+        scrapes, known = await self._scrapes.follow(configuration.scrapes), await self._prometheus.follow(named)
+        counters = {name: (queries, known[queries.prometheus]) for name, queries in configuration.demands.items()}
+        demands = await self._demands.follow(counters)
+        self._known = known
+        self.inputs.pods, self.inputs.demands = scrapes, demands
+        self.inputs.named = {name: one.source for name, one in known.items()}
+
+    async def close(self) -> None:
+        """Close everything that is open."""
+        for opened in (self._demands, self._prometheus, self._scrapes):
+            await opened.close()
+
+    def parse(self, key: WorkloadKey, metadata: Mapping[str, str]) -> WorkloadSpec:
+        """Trigger metadata with today's names. Raises ConfigError."""
+        return parse_workload(key, metadata, self.configuration.catalog)
+
+    def snapshot(self, key: WorkloadKey) -> Snapshot | None:
+        """The ``Replicas`` port."""
+        found, source = self.listed.snapshot(key), self._source_of(key)
+        return found if found is not None or source is None else source.replicas.snapshot(key)
+
+    def why(self, key: WorkloadKey) -> str:
+        """The ``Replicas`` port: why there is no snapshot."""
+        source = self._source_of(key)
+        return self.listed.why(key) if source is None else source.replicas.why(key)
+
+    def _source_of(self, key: WorkloadKey) -> _Prometheus | None:
+        spec = None if self.specs is None else self.specs.spec(key)
+        return None if spec is None else self._known.get(spec.source)
+
+    @asynccontextmanager
+    async def _open_scrape(self, settings: ScrapeSettings) -> AsyncIterator[PodSource]:
+        async with scraping(settings) as scraper:
+            yield PodSource(scraper, self.clock, timeout_s=scrape_timeout_s(self.configuration.catalog.tick_s))
+
+    @asynccontextmanager
+    async def _open_prometheus(self, named: tuple[str, PrometheusSettings]) -> AsyncIterator[_Prometheus]:
+        name, settings = named
+        api = PrometheusApi(settings, self.clock)
+        source = PrometheusSource(api, self.clock, self._objectives_of(name))
+        replicas = PrometheusReplicas(source, self._sought_in(name), self.clock)
+        try:
+            async with background(source.run()):
+                yield _Prometheus(api, source, replicas)
+        finally:
+            await source.close()
+            await api.close()
+
+    @asynccontextmanager
+    async def _open_demand(self, named: tuple[DemandQueries, _Prometheus]) -> AsyncIterator[PrometheusDemand]:
+        queries, prometheus = named
+        demand = PrometheusDemand(prometheus.api, self.clock, refused=queries.refused, queued=queries.queued)
+        async with background(demand.run()):
+            yield demand
+
+    def _objectives_of(self, name: str) -> Callable[[], tuple[float, ...]]:
+        """The latencies that workloads of this Prometheus are held to: the edges of a histogram that matter."""
+
+        def objectives_s() -> tuple[float, ...]:
+            specs = () if self.specs is None else self.specs.specs()
+            classes = {c for spec in specs if spec.source == name for c in spec.classes}
+            return tuple(s for c in classes for s in (c.ttft_s, c.tpot_s) if s is not None)
+
+        return objectives_s
+
+    def _sought_in(self, name: str) -> Callable[[WorkloadKey], Sought | None]:
+        def sought(key: WorkloadKey) -> Sought | None:
+            spec = None if self.specs is None else self.specs.spec(key)
+            if spec is None or spec.source != name:
+                return None
+            return Sought(ENGINES[spec.engine], spec.model_name)
+
+        return sought
+
+
+def scrape_timeout_s(tick_s: float) -> float:
+    """How long one pass over the engines may take, in seconds."""
+    return min(LONGEST_SCRAPE_S, SCRAPE_SHARE * tick_s)

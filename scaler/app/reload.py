@@ -1,0 +1,59 @@
+"""From one version of the configuration to the next, without losing a window, a stream or an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scaler.sources.targets import ConfiguredReplicas
+
+if TYPE_CHECKING:
+    from scaler.api.keda import KedaServicer
+    from scaler.app.live import Live
+    from scaler.control.supervisor import Supervisor
+    from scaler.core.model import WorkloadKey
+    from scaler.settings import Configuration, WatchedFile
+    from scaler.telemetry import Reporter
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Reload:
+    """Applies configurations. A workload that changes keeps its windows, its stabilization and its history: only its spec is replaced."""
+
+    live: Live
+    supervisor: Supervisor
+    servicer: KedaServicer
+    reporter: Reporter
+    _pinned: frozenset[WorkloadKey] = field(default=frozenset(), init=False)
+
+    async def apply(self, configuration: Configuration) -> None:
+        """Take a good configuration."""
+        tls_before = self.live.configuration.tls
+        await self.live.follow(configuration)
+        if isinstance(self.live.listed, ConfiguredReplicas):
+            self.live.listed.rename(configuration.targets)
+        self.servicer.forget_parsed()
+        self.supervisor.reconfigured()
+        pinned = {spec.key: spec for spec in configuration.workloads}
+        for spec in pinned.values():
+            self.supervisor.ensure(spec, pinned=True)
+        for key in self._pinned - pinned.keys():
+            self.supervisor.release(key)
+        self._pinned = frozenset(pinned)
+        later = () if configuration.tls == tls_before else ("server.tls: takes effect at the next start",)
+        self.reporter.configured((), (*configuration.warnings, *later))
+
+    async def watch(self, file: WatchedFile) -> None:
+        """Look at the file for ever; tell of each version once, taken or refused."""
+        told: tuple[str, ...] = ()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            fresh = await asyncio.to_thread(file.changed)
+            if fresh is not None:
+                await self.apply(fresh)
+            elif file.faults and file.faults != told:
+                self.reporter.configured(file.faults)
+            told = file.faults

@@ -1,0 +1,166 @@
+"""A scaler that listens and decides while a context is open, and the process around it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+from typing import TextIO
+
+from aiohttp import web
+
+from scaler.api.certificates import Certificates
+from scaler.api.http import Ops, View, gate_app, ops_app, runner
+from scaler.api.keda import KedaParts, KedaServicer
+from scaler.api.keda_server import KedaServer, Listen
+from scaler.app.live import Live
+from scaler.app.opened import background
+from scaler.app.reload import Reload
+from scaler.backpressure import check
+from scaler.control.board import Board
+from scaler.control.loop import Parts
+from scaler.control.ports import Demand, Replicas
+from scaler.control.supervisor import Supervisor
+from scaler.core.step import DEFAULT_TICK_S
+from scaler.errors import ConfigError
+from scaler.settings import Configuration, Ports, WatchedFile, read_configuration
+from scaler.sources.targets import ConfiguredReplicas
+from scaler.telemetry import Reporter
+from scaler.telemetry.certificates import OnCertificates
+
+GRACE_S = 5.0
+SWEEP_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What differs between serving, the demo and tests.
+
+    Who knows the replicas, who counts refusals (None: nobody), where to listen and to log, and the file to follow, if any.
+    """
+
+    configuration: Configuration
+    ports: Ports
+    replicas: Replicas
+    demand: Demand | None
+    log: TextIO
+    watched: WatchedFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A running scaler: the ports it listens on, its board and its supervisor."""
+
+    keda_port: int
+    gate_port: int
+    ops_port: int
+    board: Board
+    supervisor: Supervisor
+
+
+async def serve(path: Path | None, ports: Ports, tick_s: float = DEFAULT_TICK_S) -> None:
+    """Run until SIGTERM or SIGINT. Raises ConfigError for a bad file and for a port that cannot be opened."""
+    watched = None if path is None else WatchedFile(path, tick_s)
+    configuration = read_configuration(None, tick_s) if watched is None else watched.first()
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    replicas = ConfiguredReplicas(configuration.targets, loop.time)
+    async with AsyncExitStack() as stack:
+        await replicas.resolve()
+        await stack.enter_async_context(background(replicas.run()))
+        wiring = Wiring(configuration, ports, replicas, None, sys.stdout, watched)
+        await stack.enter_async_context(running(wiring))
+        await stop.wait()
+
+
+@asynccontextmanager
+async def running(wiring: Wiring) -> AsyncIterator[Bound]:
+    """A scaler that listens and decides while the context is open.
+
+    On the way out readiness fails first, streams end with OK, calls under way are answered, and the loops end last.
+    """
+    clock = asyncio.get_running_loop().time
+    board, shutdown = Board(), asyncio.Event()
+    reporter = Reporter(board, clock, time.time, wiring.log)
+    live = Live(wiring.configuration, clock, wiring.replicas, wiring.demand)
+    async with AsyncExitStack() as stack:
+        certificates = await _certificates(stack, wiring.configuration, reporter)
+        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock))
+        live.specs = supervisor
+        stack.push_async_callback(live.close)
+        stack.push_async_callback(supervisor.stop)
+        servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown))
+        reload = Reload(live, supervisor, servicer, reporter)
+        await reload.apply(wiring.configuration)
+        await stack.enter_async_context(background(_sweep(supervisor)))
+        faults: Callable[[], tuple[str, ...]] = tuple
+        if wiring.watched is not None:
+            faults = wiring.watched.current_faults
+            await stack.enter_async_context(background(reload.watch(wiring.watched)))
+        view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
+        listening = _Listening(stack, wiring.ports, certificates, shutdown)
+        gate_port, ops_port = await _listen_http(listening, view, reporter)
+        keda_port = await _listen_keda(listening, servicer)
+        reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port)
+        yield Bound(keda_port, gate_port, ops_port, board, supervisor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listening:
+    stack: AsyncExitStack
+    ports: Ports
+    certificates: Certificates | None
+    shutdown: asyncio.Event
+
+
+async def _certificates(stack: AsyncExitStack, configuration: Configuration, reporter: Reporter) -> Certificates | None:
+    if configuration.tls is None:
+        return None
+    certificates = Certificates.load(configuration.tls, time.time, reporter.tls)
+    reporter.registry.register(OnCertificates(certificates))
+    await stack.enter_async_context(background(certificates.run()))
+    return certificates
+
+
+async def _listen_keda(at: _Listening, servicer: KedaServicer) -> int:
+    server = KedaServer(servicer, at.shutdown, Listen(at.ports.keda, at.ports.host, GRACE_S, at.certificates))
+    port = await server.start()
+    at.stack.push_async_callback(server.stop)
+    return port
+
+
+async def _listen_http(at: _Listening, view: View, reporter: Reporter) -> tuple[int, int]:
+    """Serve gateways, with TLS if it is configured, and operators, without: kubelet and Prometheus ask there. The two ports."""
+    checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
+    ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), check.paths())
+    tls = None if at.certificates is None else at.certificates.http_context()
+    gate_port = await _listen(at, gate_app(view, check.routes(checks)), at.ports.gate, tls)
+    return gate_port, await _listen(at, ops_app(ops), at.ports.ops, None)
+
+
+async def _listen(at: _Listening, app: web.Application, port: int, tls: SSLContext | None) -> int:
+    served = runner(app)
+    await served.setup()
+    at.stack.push_async_callback(served.cleanup)
+    site = web.TCPSite(served, at.ports.host, port, ssl_context=tls)
+    try:
+        await site.start()
+    except OSError as error:
+        raise ConfigError(f"port {port} for HTTP cannot be opened ({error.strerror}); is it in use?") from None
+    bound: int = served.addresses[0][1]
+    return bound
+
+
+async def _sweep(supervisor: Supervisor) -> None:
+    """Forget, now and then, the workloads that nobody asks for."""
+    while True:
+        await asyncio.sleep(SWEEP_EVERY_S)
+        supervisor.forget_unasked()

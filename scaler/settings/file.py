@@ -1,0 +1,161 @@
+"""What the configuration file may hold, and what it means. Unknown keys are faults; every fault is reported by its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from scaler.api.certificates import ServerTls
+from scaler.core.model import WorkloadKey
+from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
+from scaler.errors import ConfigError
+from scaler.settings.sections import FileSections
+from scaler.sources.prometheus_api import PrometheusSettings
+from scaler.sources.promql import Template
+from scaler.sources.scrape import ScrapeSettings
+from scaler.sources.targets import NamedTargets
+from scaler.workload import Catalog, parse_workload
+
+
+@dataclass(frozen=True, slots=True)
+class DemandQueries:
+    """Who counts what is refused or held before it reaches an engine: PromQL of the operator's, asked of a named Prometheus."""
+
+    prometheus: str
+    refused: str | None = None
+    queued: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The configuration file, parsed: what the operator names for all workloads, and the workloads named there.
+
+    ``warnings`` name what was understood and has no effect yet.
+    """
+
+    catalog: Catalog
+    targets: Mapping[WorkloadKey, NamedTargets] = field(default_factory=dict)
+    workloads: tuple[WorkloadSpec, ...] = ()
+    scrapes: Mapping[str, ScrapeSettings] = field(default_factory=lambda: {"default": ScrapeSettings()})
+    prometheus: Mapping[str, PrometheusSettings] = field(default_factory=dict)
+    demands: Mapping[str, DemandQueries] = field(default_factory=dict)
+    tls: ServerTls | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the configuration file."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **FileSections.model_json_schema()}
+
+
+def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configuration:
+    """The configuration that a YAML text describes. Raises ConfigError with every fault."""
+    file = _validated(text)
+    faults = [*_section_faults(file), *_demand_faults(file)]
+    catalog = Catalog(
+        profiles={name: entry.value(name) for name, entry in file.profiles.items()},
+        classes={name: entry.value(name) for name, entry in file.classes.items()},
+        sources={name: entry.interval_s for name, entry in file.prometheus.items()},
+        scrapes=frozenset({"default", *file.scrape}),
+        demands=frozenset(file.demand),
+        tick_s=tick_s,
+    )
+    workloads = _workloads(file, catalog, faults)
+    if faults:
+        raise ConfigError(*faults)
+    tls = file.server.tls
+    return Configuration(
+        catalog=catalog,
+        targets={_key(name): entry.value() for name, entry in file.workloads.items() if entry.targets or entry.dns},
+        workloads=workloads,
+        scrapes={"default": ScrapeSettings()} | {name: entry.value(name) for name, entry in file.scrape.items()},
+        prometheus={name: entry.value() for name, entry in file.prometheus.items()},
+        demands={name: DemandQueries(**entry.model_dump()) for name, entry in file.demand.items()},
+        tls=None if tls is None else tls.value(),
+        warnings=_warnings(file),
+    )
+
+
+def _validated(text: str) -> FileSections:
+    try:
+        loaded = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{_place(error)}") from None
+    try:
+        return FileSections.model_validate({} if loaded is None else loaded)
+    except ValidationError as error:
+        found = error.errors(include_input=False)
+        raise ConfigError(*(_fault(fault["loc"], fault["msg"]) for fault in found)) from None
+
+
+def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple[WorkloadSpec, ...]:
+    """The specs of the workloads that bring their own metadata; the others wait for KEDA to bring it."""
+    specs = []
+    for name, entry in file.workloads.items():
+        if not entry.metadata:
+            continue
+        try:
+            specs.append(parse_workload(_key(name), entry.metadata, catalog))
+        except ConfigError as error:
+            faults += [f"workloads.{name}.metadata.{fault}" for fault in error.faults]
+    return tuple(specs)
+
+
+def _section_faults(file: FileSections) -> list[str]:
+    found = [f"classes.{name}.{fault}" for name, entry in file.classes.items() for fault in entry.faults()]
+    return found + [f"scrape.{name}.{fault}" for name, entry in file.scrape.items() for fault in entry.faults()]
+
+
+def _demand_faults(file: FileSections) -> list[str]:
+    faults = []
+    for name, entry in file.demand.items():
+        if entry.prometheus not in file.prometheus:
+            known = ", ".join(sorted(file.prometheus)) or "none"
+            faults.append(f"demand.{name}.prometheus: no such Prometheus is configured; there are {known}")
+        if entry.refused is None and entry.queued is None:
+            faults.append(f"demand.{name}: give refused, queued or both")
+        faults += [
+            f"demand.{name}.{key}: {fault}" for key, query in entry.queries() for fault in _template_faults(query)
+        ]
+    return faults
+
+
+def _template_faults(query: str) -> tuple[str, ...]:
+    try:
+        Template(query)
+    except ConfigError as error:
+        return error.faults
+    return ()
+
+
+def _warnings(file: FileSections) -> tuple[str, ...]:
+    """What is understood and not acted upon, so that nobody relies on it."""
+    found = []
+    if file.tenants is not None:
+        found.append("tenants: has no effect, requests are not admitted by tenant")
+    if file.prices:
+        found.append("prices: has no effect, nothing is priced")
+    found += [
+        f"profiles.{name}.match: has no effect, profiles are chosen by name"
+        for name, p in file.profiles.items()
+        if p.match
+    ]
+    return tuple(found)
+
+
+def _key(name: str) -> WorkloadKey:
+    namespace, _, workload = name.partition("/")
+    return WorkloadKey(namespace, workload)
+
+
+def _fault(location: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(str(part) for part in location) or 'file'}: {message}"
+
+
+def _place(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f" in line {mark.line + 1}"

@@ -1,0 +1,219 @@
+"""The sections of the configuration file as they are written, each with the value it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scaler.api.certificates import ServerTls
+from scaler.core.capacity import Profile
+from scaler.core.model import GateMode, Objective, RequestClass
+from scaler.sources.prometheus_api import PrometheusSettings
+from scaler.sources.scrape import ScrapeSettings
+from scaler.sources.targets import NamedTargets
+from scaler.workload import KEYS
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", description="host:port")]
+Label = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Url = Annotated[str, Field(pattern=r"^https?://\S+$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+
+
+class Section(BaseModel):
+    """A mapping whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class LabelsSection(Section):
+    """The labels that carry a pod's namespace and name."""
+
+    namespace: Label = "namespace"
+    pod: Label = "pod"
+
+
+class PrometheusSection(Section):
+    """A Prometheus, Thanos or Mimir."""
+
+    url: Url
+    interval_s: Annotated[float, Field(ge=1, le=300)] = 15.0
+    labels: LabelsSection = LabelsSection()
+    bearer_token_file: str | None = None
+    ca_file: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict)
+
+    def value(self) -> PrometheusSettings:
+        return PrometheusSettings(
+            url=self.url.rstrip("/"),
+            interval_s=self.interval_s,
+            namespace_label=self.labels.namespace,
+            pod_label=self.labels.pod,
+            bearer_token_file=self.bearer_token_file,
+            ca_file=self.ca_file,
+            headers=tuple(sorted(self.headers.items())),
+        )
+
+
+class TlsSection(Section):
+    """TLS on the ports for KEDA and for gateways; with a client CA, callers must show a certificate of it."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str | None = None
+
+    def value(self) -> ServerTls:
+        return ServerTls(self.cert_file, self.key_file, self.client_ca_file)
+
+
+class ServerSection(Section):
+    """Our own ports."""
+
+    tls: TlsSection | None = None
+
+
+class ScrapeSection(Section):
+    """How the engines' metrics pages are asked for."""
+
+    scheme: Literal["auto", "http", "https"] = "auto"
+    port: Annotated[int, Field(ge=1, le=65535)] | Literal["auto"] = "auto"
+    path: Annotated[str, Field(pattern=r"^/\S*$")] = "/metrics"
+    ca_file: str | None = None
+    insecure: bool = False
+    bearer_token_file: str | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+    server_name: str | None = None
+
+    def faults(self) -> list[str]:
+        """What is wrong with the keys together."""
+        if self.client_key_file is not None and self.client_cert_file is None:
+            return ["client_key_file: of no use without client_cert_file"]
+        return []
+
+    def value(self, name: str) -> ScrapeSettings:
+        return ScrapeSettings(**self.model_dump(), name=name)
+
+
+class MixSection(Section):
+    """Median tokens of the load test."""
+
+    in_p50: Positive
+    out_p50: Positive | None = None
+
+
+class MatchSection(Section):
+    """Where a profile holds."""
+
+    gpu: str | None = None
+    engine_version: str | None = None
+
+
+class ProfileSection(Section):
+    """The result of a load test with one model, GPU and token mix."""
+
+    safe_concurrency: Positive
+    safe_rate_per_s: Positive | None = None
+    unloaded_ttft_s: Positive | None = None
+    mix: MixSection | None = None
+    match: MatchSection | None = None
+    confidence: str = ""
+    provenance: Mapping[str, Any] = Field(default_factory=dict)
+
+    def value(self, name: str) -> Profile:
+        return Profile(
+            safe_concurrency=self.safe_concurrency,
+            safe_rate_per_s=self.safe_rate_per_s,
+            unloaded_ttft_s=self.unloaded_ttft_s,
+            input_p50=None if self.mix is None else self.mix.in_p50,
+            name=name,
+            confidence=self.confidence,
+        )
+
+
+class ClassSection(Section):
+    """A request class with one promise: a first token in time, or the whole job by a deadline."""
+
+    ttft_s: Positive | None = None
+    tpot_s: Positive | None = None
+    e2e_s: Positive | None = None
+    objective: Objective = Objective.LATENCY
+    deadline_s: Positive | None = None
+    order: int = 0
+    floor: Share = 0.0
+    max_retries: Annotated[int, Field(ge=0)] | None = None
+    gate: GateMode | None = None
+
+    def value(self, name: str) -> RequestClass:
+        return RequestClass(
+            name=name,
+            ttft_s=self.ttft_s,
+            tpot_s=self.tpot_s,
+            e2e_s=self.e2e_s,
+            objective=self.objective,
+            deadline_s=self.deadline_s,
+            order=self.order,
+            floor_ratio=self.floor,
+            max_retries=self.max_retries,
+            gate=self.gate,
+        )
+
+    def faults(self) -> list[str]:
+        if self.objective is Objective.COMPLETION and self.deadline_s is None:
+            return ["deadline_s: required with objective completion, in seconds"]
+        if self.objective is Objective.LATENCY and self.ttft_s is None:
+            return ["ttft_s: required with objective latency, the budget to the first token in seconds"]
+        return []
+
+
+class TenantsSection(Section):
+    """How a request's tenant is known."""
+
+    header: str | None = None
+    key_map_file: str | None = None
+
+
+class DemandSection(Section):
+    """PromQL with the placeholders {namespace} and {name}: a cumulative count of refused requests, and how many are held now."""
+
+    prometheus: Name = "default"
+    refused: str | None = None
+    queued: str | None = None
+
+    def queries(self) -> list[tuple[str, str]]:
+        """The queries that are given, by their keys."""
+        both = (("refused", self.refused), ("queued", self.queued))
+        return [(key, query) for key, query in both if query is not None]
+
+
+class WorkloadSection(Section):
+    """A workload by namespace/name of its ScaledObject: where its replicas are, and optionally its trigger metadata."""
+
+    targets: tuple[Address, ...] = ()
+    dns: Address | None = None
+    metadata: Mapping[str, str] = Field(
+        default_factory=dict, json_schema_extra={"propertyNames": {"enum": [*sorted(KEYS)]}}
+    )
+    shadow: Literal[False] = False
+
+    def value(self) -> NamedTargets:
+        return NamedTargets(self.targets, self.dns)
+
+
+class FileSections(Section):
+    """The slo-scaler configuration file."""
+
+    prometheus: Mapping[Name, PrometheusSection] = Field(default_factory=dict)
+    server: ServerSection = ServerSection()
+    scrape: Mapping[Name, ScrapeSection] = Field(default_factory=dict)
+    profiles: Mapping[Name, ProfileSection] = Field(default_factory=dict)
+    classes: Mapping[Name, ClassSection] = Field(default_factory=dict)
+    tenants: TenantsSection | None = None
+    prices: Mapping[str, Positive] = Field(default_factory=dict)
+    demand: Mapping[Name, DemandSection] = Field(default_factory=dict)
+    workloads: Mapping[Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+$")], WorkloadSection] = Field(
+        default_factory=dict
+    )

@@ -1,0 +1,194 @@
+"""One Prometheus over HTTP: PromQL in, samples or one reason out.
+
+The queries go through prometheus-api-client, which blocks, so they run in a few threads of their own; decoding an
+answer of a megabyte happens there too. The session is ours: no proxy, credentials or CA from the environment, no
+retry (the next poll is the retry), and the bounds of ``prometheus_http``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import requests
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from scaler.control.ports import Clock
+from scaler.engines.row import Sample
+from scaler.errors import ConfigError, SourceError
+from scaler.sources.prometheus_http import Adapter, Decoded, fault, reason, refusal, said, short
+
+T = TypeVar("T")
+
+LANES = 2
+"""Queries under way at once. More would not help one Prometheus, and every thread that decodes competes with the event loop."""
+GRACE_S = 0.5
+STALE_INTERVALS, SHORTEST_STALE_S = 3, 10.0
+_LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusSettings:
+    """Where a Prometheus is and how it is asked. Only an operator's configuration says so, never a trigger.
+
+    ``interval_s`` is how often it is asked, best its own scrape interval. The labels carry the namespace and the name
+    of a pod (``exported_...`` where Prometheus renamed the target's own). ``timeout_s`` bounds one poll. Token and CA
+    are read again when their files change. Raises ConfigError for a label that is none.
+    """
+
+    url: str
+    interval_s: float = 15.0
+    namespace_label: str = "namespace"
+    pod_label: str = "pod"
+    bearer_token_file: str | None = None
+    ca_file: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        labels = {"labels.namespace": self.namespace_label, "labels.pod": self.pod_label}
+        wrong = [key for key, label in labels.items() if not _LABEL_NAME.fullmatch(label)]
+        if wrong:
+            raise ConfigError(*(f"{key}: a label name has letters, digits and _ only" for key in wrong))
+
+    @property
+    def stale_s(self) -> float:
+        """Seconds after which a sample no longer counts."""
+        return max(SHORTEST_STALE_S, STALE_INTERVALS * self.interval_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The samples of an instant query. ``evaluated_at`` in the server's seconds, None of no sample; ``partial`` says what is missing."""
+
+    samples: tuple[Sample, ...]
+    evaluated_at: float | None
+    partial: str = ""
+
+
+class PrometheusApi:
+    """Asks one Prometheus. ``query`` blocks and belongs into ``off_loop``; ``close`` when nobody asks any more."""
+
+    def __init__(self, settings: PrometheusSettings, clock: Clock) -> None:
+        """Opens nothing yet. ``clock`` gives monotonic seconds and is called from threads too."""
+        self.settings = settings
+        self.clock = clock
+        self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="prometheus")
+        self._own = threading.local()
+        self._lanes: list[_Lane] = []
+
+    async def off_loop(self, work: Callable[[], T], deadline: float) -> T:
+        """The result of ``work`` in one of the threads. SourceError from it, or when the deadline has passed.
+
+        A thread that is late (a resolver knows no time limit) is left to itself; its result goes nowhere.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, deadline - self.clock()) + GRACE_S):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except TimeoutError:
+            raise self.late() from None
+
+    def query(self, promql: str, deadline: float, at: float | None = None) -> Answer:
+        """An instant query, at the server's time ``at`` or now. Raises SourceError with one short phrase, and nothing else."""
+        left_s = deadline - self.clock()
+        if left_s <= 0:
+            raise self.late()
+        try:
+            return self._lane().query(promql, {} if at is None else {"time": repr(at)}, left_s)
+        except requests.exceptions.Timeout:
+            raise self.late() from None
+        except (requests.exceptions.RequestException, OSError, UnicodeError) as error:
+            raise SourceError(reason(error)) from error
+
+    def late(self) -> SourceError:
+        """What is said of a Prometheus that does not answer in time."""
+        return SourceError(f"timeout after {self.settings.timeout_s:g} s")
+
+    async def close(self) -> None:
+        """Let what is under way end, for at most ``timeout_s``, and close the connections."""
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+        for lane in self._lanes:
+            lane.close()
+
+    def _lane(self) -> _Lane:
+        """This thread's own session, opened anew when a file of the settings has changed."""
+        paths = (self.settings.bearer_token_file, self.settings.ca_file)
+        files = tuple(_version(path) for path in paths if path is not None)
+        lane: _Lane | None = getattr(self._own, "lane", None)
+        if lane is None or lane.files != files:
+            if lane is not None:
+                self._lanes.remove(lane)
+                lane.close()
+            lane = self._own.lane = _Lane(self.settings, files, self.clock)
+            self._lanes.append(lane)
+        return lane
+
+
+class _Lane:
+    """One session, used by one thread."""
+
+    def __init__(self, settings: PrometheusSettings, files: tuple[object, ...], clock: Clock) -> None:
+        self.files = files
+        self._clock = clock
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.verify = settings.ca_file or True
+        self._connect = PrometheusConnect(
+            url=settings.url.rstrip("/"), headers=_headers(settings), session=self._session, method="POST"
+        )
+        self._adapter = Adapter(clock)
+        for prefix in ("http://", "https://", self._connect.url):  # the library has mounted one of its own
+            self._session.mount(prefix, self._adapter)
+
+    def query(self, promql: str, params: dict[str, str], left_s: float) -> Answer:
+        self._adapter.begin(left_s)
+        try:
+            result = self._connect.custom_query(promql, params={**params, "timeout": f"{left_s:.3f}"}, timeout=left_s)
+        except PrometheusApiClientException:
+            raise SourceError(refusal(self._adapter.answer)) from None
+        except (KeyError, TypeError, AttributeError, RecursionError, requests.exceptions.JSONDecodeError):
+            raise SourceError(fault(self._adapter.answer)) from None
+        return _answer(result, self._adapter.answer)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _headers(settings: PrometheusSettings) -> dict[str, str]:
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **dict(settings.headers)}
+    if settings.bearer_token_file is not None:
+        with open(settings.bearer_token_file, encoding="utf-8") as file:  # noqa: PTH123 - a path is all there is
+            headers["Authorization"] = f"Bearer {file.read().strip()}"
+    return headers
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    found = os.stat(path)  # noqa: PTH116 - likewise
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _answer(result: Any, response: Decoded) -> Answer:
+    """A vector, or a scalar as a vector of one without labels."""
+    document = response.document
+    if document.get("status") != "success":
+        raise SourceError(said(document) or "status is not success")
+    warnings = document.get("warnings")
+    partial = short("; ".join(map(str, warnings))) if isinstance(warnings, list) else ""
+    try:
+        rows = (
+            [({}, result)]
+            if result and not isinstance(result[0], Mapping)
+            else [(r["metric"], r["value"]) for r in result]
+        )
+        samples = tuple([Sample(labels, float(value)) for labels, (_, value) in rows])
+        at = float(rows[0][1][0]) if rows else None
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise SourceError("result is no vector of numbers") from None
+    return Answer(samples, at, partial)
