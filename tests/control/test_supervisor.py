@@ -126,3 +126,21 @@ async def test_an_exception_in_one_workload_leaves_the_others_untouched():
     ticks = [outcome for outcome in shared.telemetry.ticks if isinstance(outcome, Decision)]
     assert {outcome.key for outcome in ticks} == {well}
     assert len(ticks) in {299, 300}
+
+
+async def test_a_workload_that_the_operator_no_longer_names_runs_on_and_can_be_edited():
+    async with supervising() as supervisor:
+        supervisor.ensure(A, pinned=True)
+        supervisor.release(KEY)
+        supervisor.ensure(B)
+        assert supervisor.spec(KEY) == B
+
+
+async def test_names_that_stand_for_something_else_and_back_are_no_two_triggers():
+    async with supervising() as supervisor:
+        supervisor.ensure(A)
+        supervisor.reconfigured()
+        supervisor.ensure(B)
+        supervisor.reconfigured()
+        supervisor.ensure(A)
+        assert supervisor.spec(KEY) == A
