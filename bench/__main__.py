@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import memory, parse, replica, rpc, tick
+from bench import memory, parse, prometheus, replica, rpc, tick
 
 BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "parse": parse.run,
     "rpc": rpc.run,
+    "prometheus": prometheus.run,
     "tick": tick.run,
     "memory": memory.run,
     "replica": replica.run,

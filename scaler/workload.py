@@ -6,12 +6,14 @@ All faults are found at once; each names the key and what is allowed and never r
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Profile
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
@@ -32,9 +34,21 @@ DIRECT = "pods"
 """The source that asks every replica itself; others are Prometheuses that the operator named."""
 LOW_HEADROOM_RATIO = 0.1
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
+LONGEST_S, SHORTEST_S, MOST_REPLICAS, MOST_CONCURRENCY = 1e7, 1e-3, 100_000, 1e6
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+
+
+def _plain_number(value: object) -> object:
+    """A number as everybody writes it. Python would also take ``1_000``, spaces and other scripts' digits; KEDA and the HPA do not."""
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise PydanticCustomError("number", "a plain number is needed, such as 2 or 0.5")
+    return value
+
+
+Plain = BeforeValidator(_plain_number)
+Seconds = Annotated[float, Plain, Field(ge=0, le=LONGEST_S)]
+Positive = Annotated[float, Plain, Field(ge=SHORTEST_S, le=LONGEST_S)]
+Count = Annotated[int, Plain, Field(ge=0, le=MOST_REPLICAS)]
 
 
 class TriggerMetadata(BaseModel):
@@ -44,18 +58,18 @@ class TriggerMetadata(BaseModel):
 
     ttft_slo_seconds: Positive | None = None
     tpot_slo_seconds: Positive | None = None
-    slo_percentile: Annotated[float, Field(ge=50, lt=100, allow_inf_nan=False)] = 95.0
+    slo_percentile: Annotated[float, Plain, Field(ge=50, le=99.9)] = 95.0
     profile: str | None = None
-    safe_concurrency: Positive | None = None
-    headroom: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = DEFAULT_HEADROOM_RATIO
+    safe_concurrency: Annotated[float, Plain, Field(ge=0.1, le=MOST_CONCURRENCY)] | None = None
+    headroom: Annotated[float, Plain, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM_RATIO
     engine: str = "vllm"
     source: str = DIRECT
     scrape: str = "default"
-    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    port: Annotated[int, Plain, Field(ge=1, le=65535)] | None = None
     model_name: str | None = None
     request_classes: str | None = None
     min_replicas: Count = 1
-    max_replicas: Annotated[int, Field(ge=1)] | None = None
+    max_replicas: Annotated[int, Plain, Field(ge=1, le=MOST_REPLICAS)] | None = None
     warm_replicas: Count = 0
     replica_ready_seconds: Positive | None = None
     upscale_delay_seconds: Seconds = 0.0
@@ -185,8 +199,10 @@ def _contradictions(parsed: TriggerMetadata) -> list[str]:
     faults = []
     if parsed.engine not in ENGINES:
         faults.append(f"engine: not known; there are {_names(ENGINES)}")
-    if parsed.max_replicas is not None and parsed.max_replicas < max(parsed.min_replicas, parsed.warm_replicas):
-        faults.append("maxReplicas: below minReplicas or warmReplicas")
+    most = parsed.max_replicas if parsed.max_replicas is not None else DEFAULT_MAX_REPLICAS
+    if most < max(parsed.min_replicas, parsed.warm_replicas):
+        said = "" if parsed.max_replicas is not None else f" ({DEFAULT_MAX_REPLICAS} is assumed, as it is not given)"
+        faults.append(f"maxReplicas: below minReplicas or warmReplicas{said}")
     return faults
 
 

@@ -23,6 +23,7 @@ from scaler.settings import (
     read_ports,
     schema,
 )
+from scaler.settings.process import everywhere
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.scrape import ScrapeSettings
 from scaler.sources.targets import NamedTargets
@@ -118,6 +119,13 @@ def test_the_example_of_the_documentation_is_a_configuration_that_matches_the_sc
     assert sections == set(schema()["properties"])
 
 
+def test_numbers_in_metadata_need_no_quotes():
+    text = (
+        "profiles: {a: {safe_concurrency: 1}}\nworkloads: {prod/llama: {metadata: {profile: a, ttftSloSeconds: 2.5}}}"
+    )
+    assert [spec.budget_s for spec in parse_configuration(text).workloads] == [2.5]
+
+
 def test_no_file_is_an_empty_configuration():
     assert read_configuration(None) == Configuration(Catalog())
 
@@ -133,10 +141,10 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
         pytest.param(
             "profiles: [", ("not YAML: expected the node content, but found '<stream end>' in line 1",), id="not YAML"
         ),
-        pytest.param("profile: {}", ("profile: Extra inputs are not permitted",), id="an unknown section"),
+        pytest.param("profile: {}", ("profile: unknown key, did you mean profiles?",), id="an unknown section"),
         pytest.param(
             "profiles: {a: {safe_concurrency: -1}}",
-            ("profiles.a.safe_concurrency: Input should be greater than 0",),
+            ("profiles.a.safe_concurrency: Input should be greater than or equal to 0.1",),
             id="a number out of range",
         ),
         pytest.param(
@@ -161,9 +169,31 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
         ),
         pytest.param(
             "prometheus: {default: {url: 'ftp://x'}}",
-            ("prometheus.default.url: String should match pattern '^https?://\\S+$'",),
+            ("prometheus.default.url: write it as http://host:port or https://host:port",),
             id="an address that is no web address",
         ),
+        pytest.param(
+            "profiles: {a: {safe_concurrency: 1, safe_concurency: 2}}",
+            ("profiles.a.safe_concurency: unknown key, did you mean safe_concurrency?",),
+            id="a misspelt key inside a section",
+        ),
+        pytest.param(
+            "workloads: {prod/llama: {targets: ['http://10.0.0.7:8000']}}",
+            ("workloads.prod/llama.targets.0: write it as host:port, e.g. 10.0.0.7:8000, without http://",),
+            id="an address with a scheme",
+        ),
+        pytest.param("workloads: {llama: {}}", ("workloads.llama: write it as namespace/name",), id="a bare name"),
+        pytest.param(
+            "profiles: {a: {safe_concurrency: 1}, a: {safe_concurrency: 2}}",
+            ("not YAML: the key a stands twice in line 1",),
+            id="a key that stands twice",
+        ),
+        pytest.param(
+            "workloads: {prod/llama: {targets: ['10.0.0.7:8000', '10.0.0.7:8000']}}",
+            ("workloads.prod/llama.targets: an address stands twice; each is one replica",),
+            id="a replica that is named twice",
+        ),
+        pytest.param("[]", ("file: a mapping is needed here",), id="a list"),
         pytest.param(
             "workloads: {prod/llama: {shadow: true}}",
             ("workloads.prod/llama.shadow: Input should be False",),
@@ -177,7 +207,17 @@ def test_a_fault_names_its_place(text, expected):
 
 def test_ports_come_from_the_environment_and_default_to_those_of_the_documentation():
     given_ports = read_ports({"SLO_SCALER_HOST": "127.0.0.1", "SLO_SCALER_KEDA_PORT": "7000"})
-    assert (read_ports({}), given_ports) == (Ports("0.0.0.0", 6000, 8080, 8081), Ports("127.0.0.1", 7000, 8080, 8081))
+    assert (read_ports({}), given_ports) == (
+        Ports(everywhere(), 6000, 8080, 8081),
+        Ports("127.0.0.1", 7000, 8080, 8081),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "host"), [("[::1]", "::1"), ("::", "::"), ("0.0.0.0", "0.0.0.0"), ("scaler.prod", "scaler.prod")]
+)
+def test_a_host_is_kept_without_brackets(written, host):
+    assert read_ports({"SLO_SCALER_HOST": written}).host == host
 
 
 @pytest.mark.parametrize("text", ["", "http", "-1", "65536", "80.5"])
@@ -231,7 +271,12 @@ def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
     refused, faults = file.changed(), file.faults
     file.path.write_text(WHOLE.replace("30", "60"))
     mended = file.changed()
-    assert (refused, faults) == (None, ("other: Extra inputs are not permitted",))
+    assert (refused, faults) == (
+        None,
+        (
+            "other: unknown key; known are classes, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
+        ),
+    )
     assert (mended is not None, file.faults) == (True, ())
 
 

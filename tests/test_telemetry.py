@@ -1,9 +1,16 @@
 """What happened, as log lines and metrics."""
 
+import asyncio
+import fcntl
 import io
 import json
+import logging
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any, TextIO
 
 import grpc
 import pytest
@@ -17,6 +24,7 @@ from scaler.core.explain import recompute
 from scaler.core.model import Absent, GateMode, Missing, Pressure, RequestClass, WorkloadKey
 from scaler.core.plain import plain, restore
 from scaler.telemetry import Reporter
+from scaler.telemetry.libraries import listened_to
 from tests.support import decisions as made
 from tests.support.served import Clock
 
@@ -35,7 +43,7 @@ class Closed(io.StringIO):
 class Told:
     """A reporter with its board, clock and log."""
 
-    stream: io.StringIO = field(default_factory=io.StringIO)
+    stream: Any = field(default_factory=io.StringIO)
     board: Board = field(default_factory=Board)
     clock: Clock = field(default_factory=lambda: Clock(39.0))
     reporter: Reporter = field(init=False)
@@ -192,6 +200,105 @@ def test_a_log_that_cannot_be_written_stops_nothing():
     told = Told(stream=Closed())
     told.tick(RED)
     assert told.value("slo_scaler_log_lines_lost_total") == 1
+
+
+@contextmanager
+def piped() -> Iterator[tuple[TextIO, Told]]:
+    """The reading end of a pipe as small as the system lets it be, and a reporter that logs into it."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    with os.fdopen(reading) as unread, os.fdopen(writing, "w") as stream:
+        told = Told(stream=stream)
+        yield unread, told
+        unread.close()
+        told.reporter.close(30)
+
+
+def test_a_reader_that_stalls_costs_lines_and_not_time():
+    with piped() as (_, told):
+        for port in range(10_000):
+            told.reporter.listening(keda=port)
+        lost = told.value("slo_scaler_log_lines_lost_total")
+    assert lost is not None
+    assert lost > 5000
+
+
+def test_the_last_lines_are_written_before_the_process_ends():
+    with piped() as (lines, told), ThreadPoolExecutor(1) as reader:
+        read = reader.submit(lambda: [json.loads(lines.readline())["keda"] for _ in range(1000)])
+        for port in range(1000):
+            told.reporter.listening(keda=port)
+        told.reporter.close(30)
+        assert read.result() == list(range(1000))
+
+
+def test_a_pipe_whose_reader_has_gone_loses_every_line_and_counts_it():
+    with piped() as (lines, told):
+        lines.close()
+        for _ in range(3):
+            told.tick(RED, GREEN)
+        told.reporter.close(30)
+        assert told.value("slo_scaler_log_lines_lost_total") == 6
+
+
+def test_what_is_said_after_the_end_is_counted_as_lost():
+    with piped() as (_, told):
+        told.reporter.close(30)
+        told.tick(RED)
+        assert told.value("slo_scaler_log_lines_lost_total") == 1
+
+
+def test_a_reader_that_made_the_pipe_non_blocking_still_gets_whole_lines():
+    with piped() as (lines, told), ThreadPoolExecutor(1) as reader:
+        os.set_blocking(told.stream.fileno(), False)
+        told.tick(*(replace(RED, desired=desired) for desired in range(100)))
+        read = reader.submit(lambda: [json.loads(lines.readline())["desired"] for _ in range(100)])
+        told.reporter.close(30)
+        assert read.result() == list(range(100))
+
+
+SECRET = "canary-41c0"
+
+
+async def test_what_libraries_log_is_told_once_a_minute_without_its_words(told):
+    with listened_to(told.reporter.library, asyncio.get_running_loop()):
+        for second in range(62):
+            told.clock.now = float(second)
+            logging.getLogger("aiohttp.server").error("from %s", SECRET, exc_info=boom(SECRET))
+    logging.getLogger("aiohttp.server").error("afterwards")
+    first, last = told.lines()
+    assert {name: first[name] for name in ("level", "event", "library", "error", "suppressed")} == {
+        "level": "error",
+        "event": "library",
+        "library": "aiohttp.server",
+        "error": "LookupError",
+        "suppressed": 0,
+    }
+    assert (last["suppressed"], SECRET in told.stream.getvalue()) == (59, False)
+    assert told.value("slo_scaler_library_errors_total", library="aiohttp") == 62
+
+
+def test_a_crowded_port_is_told_once_a_minute_and_counted_every_time(told):
+    for _ in range(3):
+        told.reporter.crowded("gate")
+    assert told.events() == [("crowded", 0)]
+    assert told.value("slo_scaler_connections_crowded_out_total", port="gate") == 3
+
+
+async def test_what_goes_wrong_in_the_loop_is_told_without_its_words(told):
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    with listened_to(told.reporter.library, loop):
+        for _ in range(2):
+            loop.call_exception_handler({"message": SECRET, "exception": OSError(24, SECRET), "protocol": SECRET})
+    (line,) = told.lines()
+    assert (line["event"], line["library"], line["error"], SECRET in str(line)) == (
+        "library",
+        "asyncio",
+        "OSError",
+        False,
+    )
+    assert loop.get_exception_handler() is before
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ CATALOG = Catalog(
     scrapes=frozenset({"default", "kserve"}),
     demands=frozenset({"gateway"}),
 )
+WORDS = {
+    *("profile", "engine", "source", "scrape", "model_name", "request_classes", "demand_source"),
+    *("red_rule", "shed_status", "gate"),
+}
 SMALLEST = {"scalerAddress": "slo-scaler:6000", "ttftSloSeconds": "2", "profile": "llama-8b-chat"}
 ASSUMED_MAX = "maxReplicas: not given, 100 is assumed"
 
@@ -117,7 +121,9 @@ def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
             id="a misspelt key and the right one",
         ),
         pytest.param(
-            {"headroom": "1.5"}, ("headroom: Input should be less than 1",), id="a value out of range and the range"
+            {"headroom": "1.5"},
+            ("headroom: Input should be less than or equal to 0.9",),
+            id="a value out of range and the range",
         ),
         pytest.param(
             {"gate": "on"}, ("gate: Input should be 'off', 'observe' or 'enforce'",), id="a word that is not allowed"
@@ -166,6 +172,26 @@ def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
 )
 def test_a_fault_names_the_key_and_what_is_allowed(written, expected):
     assert faults({**SMALLEST, **written}) == expected
+
+
+NUMBERS = [key for key, field in KEYS.items() if field not in WORDS]
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize(
+    "text", ["1_000", " 2 ", "2,5", "0x10", "nan", "inf", "1e400", "1e308", "-1", "", "\uff12", "1e20"]
+)
+def test_a_number_that_nobody_would_write_is_a_fault_of_its_key(key, text):
+    written = {**SMALLEST, key: text}
+    if key == "safeConcurrency":
+        written.pop("profile")
+    assert faults(written)[0].startswith(f"{key}: ")
+
+
+def test_more_replicas_than_the_assumed_maximum_need_a_maximum():
+    assert faults({**SMALLEST, "minReplicas": "500"}) == (
+        "maxReplicas: below minReplicas or warmReplicas (100 is assumed, as it is not given)",
+    )
 
 
 def test_a_budget_is_required():

@@ -9,6 +9,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,6 +46,10 @@ class Workloads(Protocol):
 
     def specs(self) -> Iterator[WorkloadSpec]:
         """The spec of every workload, in the order of their keys."""
+        ...
+
+    def polled(self, key: WorkloadKey) -> None:
+        """Is told that somebody read the workload's admit fraction."""
         ...
 
 
@@ -192,8 +197,9 @@ def _seen(view: View, key: WorkloadKey, now: float) -> Decision | Pending | None
 
 
 def _all(view: View, now: float) -> Iterator[Decision | Pending]:
-    for spec in view.workloads.specs():
-        outcome = _seen(view, spec.key, now)
+    waiting = {outcome.key for outcome in view.board.pending()}
+    for key in sorted(waiting | {spec.key for spec in view.workloads.specs()}):
+        outcome = _seen(view, key, now)
         if outcome is not None:
             yield outcome
 
@@ -216,6 +222,7 @@ def _state(view: View, request: web.Request) -> web.Response:
         return _unknown()
     if isinstance(outcome, Pending):
         return _json(render.pending_body(outcome), headers={**UNKNOWN_HEADERS, **CACHE})
+    view.workloads.polled(outcome.key)
     verdict, note = verdict_for(outcome, request.query.get("class"))
     headers = state_headers(outcome, verdict, now) | CACHE
     if verdict.admit_ratio < 1:
@@ -251,13 +258,17 @@ class _Collected(Collector):
 
 
 def _metrics(registry: CollectorRegistry) -> Handler:
-    """Collected here, where nothing changes meanwhile; written as text in a thread, since a thousand workloads take 0.2 s of it."""
+    """Collected here, where nothing changes meanwhile; written as text in a thread, since a thousand workloads take 0.2 s of it.
+
+    A thread of its own, so that nothing that hangs in the shared ones keeps Prometheus waiting.
+    """
+    thread = ThreadPoolExecutor(1, "metrics")
 
     async def handler(request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         collected = CollectorRegistry()
         collected.register(_Collected(tuple(registry.collect())))
-        body = await asyncio.to_thread(encode, collected)
+        body = await asyncio.get_running_loop().run_in_executor(thread, encode, collected)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return handler

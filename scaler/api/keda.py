@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 import grpc.aio
 
+from scaler.api.refs import checked, details
+from scaler.control.supervisor import TooManyWorkloads
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import WorkloadKey
 from scaler.errors import ConfigError, NotReady, ScalerError, UnknownWorkload
@@ -35,8 +37,6 @@ METRIC_NAME = "desired-replicas"
 """A path segment of the external metrics API, which knows lower case only and no slash."""
 TARGET = 1
 """With metricType AverageValue and target 1 the HPA lands on the value itself, whatever number of pods is ready."""
-LONGEST_DETAILS_BYTES = 1000
-"""The details travel percent-encoded in a header and end in a Kubernetes Event: 8 KiB and 1 KiB are their limits."""
 MISSING_NAMED = 3
 
 CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
@@ -44,6 +44,7 @@ CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
         ConfigError: grpc.StatusCode.INVALID_ARGUMENT,
         UnknownWorkload: grpc.StatusCode.NOT_FOUND,
         NotReady: grpc.StatusCode.UNAVAILABLE,
+        TooManyWorkloads: grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
 """What each error is on the wire. Whatever else is raised is a bug of ours: INTERNAL, and its text stays here."""
@@ -113,14 +114,14 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         self._parsed.clear()
 
     async def GetMetricSpec(self, request: pb.ScaledObjectRef, context: _Context) -> pb.GetMetricSpecResponse:
-        """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND."""
+        """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED."""
         async with self._handling("GetMetricSpec", context):
             self._resolve(request)
             spec = pb.MetricSpec(metricName=METRIC_NAME, targetSize=TARGET, targetSizeFloat=TARGET)
             return pb.GetMetricSpecResponse(metricSpecs=[spec])
 
     async def GetMetrics(self, request: pb.GetMetricsRequest, context: _Context) -> pb.GetMetricsResponse:
-        """The desired replicas as the one value. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE."""
+        """The desired replicas as the one value. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE."""
         async with self._handling("GetMetrics", context):
             if request.metricName != METRIC_NAME:
                 raise ConfigError(f"metricName must be {METRIC_NAME}")
@@ -131,7 +132,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
             return pb.GetMetricsResponse(metricValues=[value])
 
     async def IsActive(self, request: pb.ScaledObjectRef, context: _Context) -> pb.IsActiveResponse:
-        """Whether replicas are wanted at all. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE.
+        """Whether replicas are wanted at all. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE.
 
         Ignorance is UNAVAILABLE and not ``true``: KEDA then holds what there is, at zero and above, whereas ``true``
         would start a GPU at zero replicas for no reason that anybody could name.
@@ -145,7 +146,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
 
     # A coroutine that writes, where the stub expects a generator: cancelling it runs its cleanup at once.
     async def StreamIsActive(self, request: pb.ScaledObjectRef, context: _Context) -> None:  # type: ignore[override]
-        """``true`` at once, on every change and repeatedly while active. Errors: INVALID_ARGUMENT, NOT_FOUND.
+        """``true`` at once, on every change and repeatedly while active. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED.
 
         Silent while inactive or unknown: KEDA before 2.18 obeys a ``false``, whatever other triggers say.
         """
@@ -164,9 +165,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
 
     def _resolve(self, ref: pb.ScaledObjectRef) -> WorkloadKey:
         """The workload that a ref means, running if it comes with metadata. Without, a person looks and changes nothing."""
-        if not (ref.namespace and ref.name):
-            raise ConfigError("namespace and name of the ScaledObject are required")
-        key = WorkloadKey(ref.namespace, ref.name)
+        key = checked(ref)
         if ref.scalerMetadata:
             self._parts.supervisor.ensure(self._parsed.spec(key, dict(ref.scalerMetadata)))
         elif key in self._parts.supervisor:
@@ -231,12 +230,12 @@ class _Handling:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        code, details = _status(error)
+        code, text = _status(error)
         if isinstance(error, Exception) and code is grpc.StatusCode.INTERNAL:
             self._parts.telemetry.failed(self._method, error)
         self._parts.telemetry.handled(self._method, code, self._parts.clock() - self._started)
         if isinstance(error, Exception):
-            await self._context.abort(code, details)
+            await self._context.abort(code, text)
 
 
 class _Parsed:
@@ -288,6 +287,6 @@ def _status(error: BaseException | None) -> tuple[grpc.StatusCode, str]:
     if not isinstance(error, Exception):
         return grpc.StatusCode.CANCELLED, ""
     for kind, code in CODES.items():
-        if isinstance(error, kind):
-            return code, str(error).encode()[:LONGEST_DETAILS_BYTES].decode(errors="ignore")
+        if isinstance(error, ScalerError) and isinstance(error, kind):
+            return code, details(error)
     return grpc.StatusCode.INTERNAL, "internal error of the scaler, described in its log"

@@ -13,8 +13,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from scaler.api.certificates import Certificates
+from scaler.api.doors import EVERY_FAMILY, cannot_open, probe, shown
 from scaler.api.keda import KedaServicer
-from scaler.errors import ConfigError
+from scaler.api.refs import LONGEST_MESSAGE_BYTES
 from scaler.pb import externalscaler_pb2 as pb
 from scaler.pb import externalscaler_pb2_grpc as pb_grpc
 
@@ -27,7 +28,13 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_pings_without_data", 0),
     # A second process on the same port is a mistake; sharing it would show every other caller an empty scaler.
     ("grpc.so_reuseport", 0),
+    # A trigger is a few hundred bytes. How many streams one connection may hold stays unlimited: KEDA has one for each
+    # ScaledObject, all on the same connection.
+    ("grpc.max_receive_message_length", LONGEST_MESSAGE_BYTES),
+    # Whoever connects says who it is at once; gRPC's own patience is two minutes, and each takes a file descriptor.
+    ("grpc.server_handshake_timeout_ms", 10_000),
 )
+MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
 ALIVE, READY = "liveness", "readiness"
 FIRST_CALL_S = 10.0
 """Whoever connects to a KEDA port does so to call, at once."""
@@ -43,14 +50,15 @@ class Listen:
     """Where to listen, and for how many seconds calls may go on after a stop. Port 0 takes any free one.
 
     With ``certificates`` the port speaks TLS only. ``first_call_s`` is how long a TLS client may take to its first call before
-    we tell what probably keeps it from calling.
+    we tell what probably keeps it from calling. ``most`` connections are held; KEDA itself needs two or three.
     """
 
     port: int = PORT
-    host: str = "[::]"
+    host: str = EVERY_FAMILY
     grace_s: float = 5.0
     certificates: Certificates | None = None
     first_call_s: float = FIRST_CALL_S
+    most: int = 2048
 
 
 class KedaServer:
@@ -69,26 +77,31 @@ class KedaServer:
             if self._listen.certificates is None
             else _Callers(self._listen.certificates, self._listen.first_call_s)
         )
-        server = grpc.aio.server(options=OPTIONS, interceptors=() if callers is None else (callers,))
+        options = (*OPTIONS, (MOST_CONNECTIONS, self._listen.most))
+        server = grpc.aio.server(options=options, interceptors=() if callers is None else (callers,))
         pb_grpc.add_ExternalScalerServicer_to_server(self._servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-        port = self._open(server, callers)
+        port = await self._open(server, callers)
         await server.start()
         self._server = server
         for name in ("", ALIVE, READY):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return port
 
-    def _open(self, server: grpc.aio.Server, callers: _Callers | None) -> int:
-        address = f"{self._listen.host}:{self._listen.port}"
+    async def _open(self, server: grpc.aio.Server, callers: _Callers | None) -> int:
+        host, port = self._listen.host, self._listen.port
+        address = shown(host, port)
         try:
+            await probe(host, port)  # gRPC would not say why, and would write a line of its own
             if callers is None:
                 return server.add_insecure_port(address)
             return server.add_secure_port(address, callers.certificates.grpc_credentials(callers.opened))
+        except OSError as error:
+            raise cannot_open(host, port, "KEDA", error) from None
         except RuntimeError as error:
-            raise ConfigError(f"port {self._listen.port} for KEDA cannot be opened; is it in use?") from error
+            raise cannot_open(host, port, "KEDA", OSError(0, "gRPC refused it")) from error
 
     async def stop(self) -> None:
         """Send callers elsewhere, end the streams with OK, and wait for calls that are under way. Safe to call twice."""

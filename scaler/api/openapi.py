@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scaler import __version__
 from scaler.core.model import Pressure
 from scaler.core.plain import Json
+from scaler.core.pressure import Condition
 
 GATE_PORT, OPS_PORT = 8080, 8081
 JSON = "application/json"
@@ -48,6 +49,15 @@ VERDICT: Mapping[str, Json] = {
     "retry_spread_s": {"type": "number", "minimum": 0, "maximum": 60},
     "red_projected": FLAG,
     "red_budget": FLAG,
+    "rule": {
+        "enum": [*(condition.name.lower() for condition in Condition), None],
+        "description": "What gave the state at the last tick; null where nothing did, so that it stayed",
+    },
+    "state_age_s": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "description": "For how long the state has been what it is; null where it never was another",
+    },
 }
 STATE_FIELDS: Mapping[str, Json] = {
     "namespace": TEXT,
@@ -59,9 +69,12 @@ STATE_FIELDS: Mapping[str, Json] = {
     **_each(("queue", "offered_per_s", "arrival_per_s", "drain_per_s", "refused_per_s"), {"type": "number"}),
     "throughput_per_s": MAYBE,
     **_each(("queue_wait_s", "eta_s", "eta_median_s", "saturation_ratio", "surge_ratio"), NUMBER),
-    **_each(("ready", "starting", "stuck", "missing", "current", "desired", "sequence"), COUNT),
+    **_each(("ready", "starting", "stuck", "current", "desired", "sequence"), COUNT),
+    "missing": {"type": "integer", "minimum": 0, "description": "Ready replicas without a fresh reading"},
     **_each(("active", "blind"), FLAG),
-    **_each(("reason", "runner_up", "because"), TEXT),
+    **_each(("reason", "runner_up"), TEXT),
+    "because": {"type": "string", "description": "Why that many replicas are desired, in one sentence"},
+    "state_because": {"type": "string", "description": "Why the workload's state is what it is, in one sentence"},
     "findings": {"type": "array", "items": {"type": "object"}},
     "gate": {"enum": ["off", "observe", "enforce"]},
     "shed_status": {"enum": ["auto", "429", "503"]},
@@ -83,12 +96,14 @@ SCHEMAS: dict[str, Json] = {
     },
     "Workloads": {
         "type": "object",
+        "required": ["workloads", "configuration"],
         "properties": {
             "workloads": {"type": "array", "items": {"$ref": "#/components/schemas/State"}},
             "configuration": {
                 "type": "object",
                 "description": "Whether the newest configuration file is the one in use, and why not",
-                "properties": {"valid": {"type": "boolean"}, "faults": {"type": "array", "items": {"type": "string"}}},
+                "required": ["valid", "faults"],
+                "properties": {"valid": FLAG, "faults": {"type": "array", "items": TEXT}},
             },
         },
     },

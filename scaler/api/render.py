@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from scaler.core.explain import binding, explain
+from scaler.core.explain_state import state_because
 from scaler.core.model import Pressure
 from scaler.core.plain import Json, plain
 from scaler.core.retry import age_s
@@ -15,17 +16,18 @@ if TYPE_CHECKING:
     from scaler.core.decision import ClassDecision, Decision, Estimate, Pending
 
 _RATES = ("offered_per_s", "arrival_per_s", "throughput_per_s", "drain_per_s", "refused_per_s")
-_COUNTS = ("ready", "starting", "stuck", "missing", "current")
+_COUNTS = ("ready", "starting", "stuck", "current")
 
 
 def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str = "") -> dict[str, Json]:
     """The answer of the state endpoint for one class; ``note`` says when it is not the class that was asked for."""
     body: dict[str, object] = {
-        **asdict(verdict),
+        **_verdict(verdict, now),
         **asdict(decision.key),  # after the verdict: ``name`` is the workload's, the verdict's is ``class``
         "class": verdict.name,
         **({"note": note} if note else {}),
         **_estimate(decision.estimate),
+        "missing": len(decision.missing),  # the estimate has none where none was made: in blindness all are silent
         "desired": decision.desired,
         "active": decision.active,
         "blind": decision.blind,
@@ -33,6 +35,7 @@ def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str
         "reason": decision.reason,
         "runner_up": decision.runner_up,
         "because": binding(decision, now).text,
+        "state_because": state_because(decision, now),
         "findings": decision.findings,
         "shed_status": decision.shed,
         "reaction_s": decision.reaction_s,
@@ -40,9 +43,16 @@ def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str
         "age_s": age_s(decision, now),
         "valid_s": decision.valid_s,
         "sequence": decision.sequence,
-        "classes": decision.classes,
+        "classes": [_verdict(one, now) for one in decision.classes],
     }
     return {name: plain(value) for name, value in body.items()}
+
+
+def _verdict(verdict: ClassDecision, now: float) -> dict[str, object]:
+    """A verdict with the age of its state instead of an instant of our clock, which says nothing outside."""
+    fields = asdict(verdict)
+    since = fields.pop("since")
+    return fields | {"state_age_s": None if math.isinf(since) else max(0.0, now - since)}
 
 
 def pending_body(pending: Pending) -> dict[str, Json]:

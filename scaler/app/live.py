@@ -71,6 +71,8 @@ class Live:
 
     async def follow(self, configuration: Configuration) -> None:
         """Make the names stand for what this configuration says."""
+        if configuration.prometheus != self.configuration.prometheus:
+            await self._demands.follow({})  # they ask what is about to be closed
         self.configuration = configuration
         named = {name: (name, settings) for name, settings in configuration.prometheus.items()}
         scrapes, known = await self._scrapes.follow(configuration.scrapes), await self._prometheus.follow(named)

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scaler.core.decision import Pending
 from scaler.sources.targets import ConfiguredReplicas
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from scaler.telemetry import Reporter
 
 LOOK_EVERY_S = 1.0
+WAITS = "configured; waits for KEDA to bring the trigger's metadata (or write metadata: beside its targets)"
 
 
 @dataclass(slots=True)
@@ -43,8 +45,18 @@ class Reload:
         for key in self._pinned - pinned.keys():
             self.supervisor.release(key)
         self._pinned = frozenset(pinned)
+        self._announce(configuration)
         later = () if configuration.tls == tls_before else ("server.tls: takes effect at the next start",)
         self.reporter.configured((), (*configuration.warnings, *later))
+
+    def _announce(self, configuration: Configuration) -> None:
+        """Show the workloads that are named and wait for KEDA, so that nobody looks in vain for what went wrong."""
+        board = self.supervisor.board
+        for waiting in [outcome.key for outcome in board.pending() if outcome.key not in self.supervisor]:
+            board.drop(waiting)
+        for key in configuration.targets:
+            if key not in self.supervisor:
+                board.publish(Pending(key, WAITS))
 
     async def watch(self, file: WatchedFile) -> None:
         """Look at the file for ever; tell of each version once, taken or refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import signal
 import sys
@@ -17,6 +18,7 @@ from typing import TextIO
 from aiohttp import web
 
 from scaler.api.certificates import Certificates
+from scaler.api.doors import Cap, ConnectionCaps, Listener, cannot_open, opened
 from scaler.api.http import Ops, View, gate_app, ops_app, runner
 from scaler.api.keda import KedaParts, KedaServicer
 from scaler.api.keda_server import KedaServer, Listen
@@ -29,11 +31,12 @@ from scaler.control.loop import Parts
 from scaler.control.ports import Demand, Replicas
 from scaler.control.supervisor import Supervisor
 from scaler.core.step import DEFAULT_TICK_S
-from scaler.errors import ConfigError
 from scaler.settings import Configuration, Ports, WatchedFile, read_configuration
+from scaler.settings.process import open_files, raise_open_files
 from scaler.sources.targets import ConfiguredReplicas
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
+from scaler.telemetry.libraries import listened_to
 
 GRACE_S = 5.0
 SWEEP_EVERY_S = 60.0
@@ -72,12 +75,16 @@ async def serve(path: Path | None, ports: Ports, tick_s: float = DEFAULT_TICK_S)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    raise_open_files()
     replicas = ConfiguredReplicas(configuration.targets, loop.time)
     async with AsyncExitStack() as stack:
         await replicas.resolve()
         await stack.enter_async_context(background(replicas.run()))
         wiring = Wiring(configuration, ports, replicas, None, sys.stdout, watched)
         await stack.enter_async_context(running(wiring))
+        # What lives as long as the process need not be looked at by each full collection, which stops every loop meanwhile.
+        gc.collect()
+        gc.freeze()
         await stop.wait()
 
 
@@ -92,6 +99,8 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
     reporter = Reporter(board, clock, time.time, wiring.log)
     live = Live(wiring.configuration, clock, wiring.replicas, wiring.demand)
     async with AsyncExitStack() as stack:
+        stack.callback(reporter.close)
+        stack.enter_context(listened_to(reporter.library, asyncio.get_running_loop()))
         certificates = await _certificates(stack, wiring.configuration, reporter)
         supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock))
         live.specs = supervisor
@@ -106,7 +115,7 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
             faults = wiring.watched.current_faults
             await stack.enter_async_context(background(reload.watch(wiring.watched)))
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
-        listening = _Listening(stack, wiring.ports, certificates, shutdown)
+        listening = _Listening(stack, wiring.ports, certificates, shutdown, ConnectionCaps.within(open_files()))
         gate_port, ops_port = await _listen_http(listening, view, reporter)
         keda_port = await _listen_keda(listening, servicer)
         reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port)
@@ -119,6 +128,7 @@ class _Listening:
     ports: Ports
     certificates: Certificates | None
     shutdown: asyncio.Event
+    caps: ConnectionCaps
 
 
 async def _certificates(stack: AsyncExitStack, configuration: Configuration, reporter: Reporter) -> Certificates | None:
@@ -131,7 +141,8 @@ async def _certificates(stack: AsyncExitStack, configuration: Configuration, rep
 
 
 async def _listen_keda(at: _Listening, servicer: KedaServicer) -> int:
-    server = KedaServer(servicer, at.shutdown, Listen(at.ports.keda, at.ports.host, GRACE_S, at.certificates))
+    listen = Listen(at.ports.keda, at.ports.host, GRACE_S, at.certificates, most=at.caps.keda)
+    server = KedaServer(servicer, at.shutdown, listen)
     port = await server.start()
     at.stack.push_async_callback(server.stop)
     return port
@@ -142,20 +153,34 @@ async def _listen_http(at: _Listening, view: View, reporter: Reporter) -> tuple[
     checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
     ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), check.paths())
     tls = None if at.certificates is None else at.certificates.http_context()
-    gate_port = await _listen(at, gate_app(view, check.routes(checks)), at.ports.gate, tls)
-    return gate_port, await _listen(at, ops_app(ops), at.ports.ops, None)
+    gate = _Door("GATE", at.ports.gate, Cap(at.caps.gate, lambda: reporter.crowded("gate")), tls)
+    ops_door = _Door("OPS", at.ports.ops, Cap(at.caps.ops, lambda: reporter.crowded("ops")))
+    gate_port = await _listen(at, gate_app(view, check.routes(checks)), gate)
+    return gate_port, await _listen(at, ops_app(ops), ops_door)
 
 
-async def _listen(at: _Listening, app: web.Application, port: int, tls: SSLContext | None) -> int:
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """One HTTP port: the name of its variable, its number, how many connections it holds, and TLS if it speaks that."""
+
+    name: str
+    port: int
+    cap: Cap
+    tls: SSLContext | None = None
+
+
+async def _listen(at: _Listening, app: web.Application, door: _Door) -> int:
     served = runner(app)
     await served.setup()
     at.stack.push_async_callback(served.cleanup)
-    site = web.TCPSite(served, at.ports.host, port, ssl_context=tls)
+    if served.server is None:
+        raise RuntimeError("a runner that is set up has a server")
     try:
-        await site.start()
+        sockets = await opened(at.ports.host, door.port)
     except OSError as error:
-        raise ConfigError(f"port {port} for HTTP cannot be opened ({error.strerror}); is it in use?") from None
-    bound: int = served.addresses[0][1]
+        raise cannot_open(at.ports.host, door.port, door.name, error) from None
+    at.stack.push_async_callback(Listener(sockets, served.server, door.cap, door.tls).close)
+    bound: int = sockets[0].getsockname()[1]
     return bound
 
 

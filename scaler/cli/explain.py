@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 TIMEOUT_S = 5.0
 
 
 def explain(
     workload: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the ScaledObject.")],
-    keda: Annotated[str, typer.Option(help="Where the scaler answers KEDA.")] = "127.0.0.1:6000",
-    ops: Annotated[str, typer.Option(help="Where the scaler explains itself.")] = "http://127.0.0.1:8081",
+    keda: Annotated[
+        str, typer.Option(envvar="SLO_SCALER_KEDA", help="Where the scaler answers KEDA: HOST:PORT.")
+    ] = "127.0.0.1:6000",
+    ops: Annotated[
+        str, typer.Option(envvar="SLO_SCALER_OPS", help="Where the scaler explains itself: HOST:PORT.")
+    ] = "127.0.0.1:8081",
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole explanation as JSON.")] = False,
 ) -> None:
     """Say how many replicas a workload should have, and why.
@@ -28,15 +29,12 @@ def explain(
 
     Example: slo-scaler explain prod/llama
     """
-    from rich.console import Console
-
-    answer = {"keda": _ask_as_keda(workload, keda), "explanation": _fetch(f"{ops}/v1/explain/{workload}")}
-    console = Console()
+    address = ops if "://" in ops else f"http://{ops}"
+    answer = {"keda": _ask_as_keda(workload, keda), "explanation": _fetch(f"{address}/v1/explain/{workload}")}
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
-        for part in _rendered(workload, answer):
-            console.print(part)
+        typer.echo("\n".join(rendered(workload, answer)))
     if "value" not in answer["keda"]:
         raise typer.Exit(1)
 
@@ -58,12 +56,13 @@ def _ask_as_keda(workload: str, address: str) -> dict[str, Any]:
         try:
             return {"value": client.metrics(asked).value, "active": client.is_active(asked)}
         except RpcFailed as failure:
-            return {"code": failure.code.name, "details": failure.details}
+            details = "nothing answers KEDA there" if "Failed to connect" in failure.details else failure.details
+            return {"code": failure.code.name, "details": details}
 
 
 def _fetch(url: str) -> dict[str, Any]:
     if not url.startswith(("http://", "https://")):
-        return {"error": "--ops: an http:// or https:// address"}
+        return {"error": "--ops: HOST:PORT, or an http:// or https:// address"}
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme was checked
             found: dict[str, Any] = json.load(answer)
@@ -71,47 +70,58 @@ def _fetch(url: str) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         return {"error": f"{url}: HTTP {error.code}"}
     except (OSError, ValueError) as error:
-        return {"error": f"{url}: {error}; is the scaler running there? (--ops)"}
+        return {"error": f"nothing answers at {url} ({error}); is the scaler running there? (--keda, --ops)"}
 
 
-def _rendered(workload: str, answer: Mapping[str, Any]) -> list[Any]:
+def rendered(workload: str, answer: Mapping[str, Any]) -> list[str]:
+    """The answer as lines for a person; nothing is cut or wrapped, so that they can be searched."""
     keda, told = answer["keda"], answer["explanation"]
-    if "value" in keda:
-        head = f"[bold]{workload}[/bold]: KEDA is told {keda['value']:g} replicas, active {str(keda['active']).lower()}"
-    else:
-        head = f"[bold]{workload}[/bold]: KEDA gets no number ({keda['code']}): {keda['details']}"
+    if "value" not in keda and "error" in told:
+        return [f"{workload}: {keda['details']}", told["error"]]
+    head = f"{keda['value']:g} replicas" if "value" in keda else f"no number ({keda['code']}): {keda['details']}"
+    lines = [f"{workload}: KEDA is told {head}"]
     if "error" in told:
-        return [head, f"no explanation: {told['error']}"]
-    return [head, *_sentences(told), *_tables(told)]
-
-
-def _sentences(told: Mapping[str, Any]) -> list[str]:
-    """The answer in words: the state, what binds, what is next, what else to know."""
+        return [*lines, f"no explanation: {told['error']}"]
     if "binding" not in told:  # known, and no decision yet
-        return [f"no decision yet: {told.get('because', 'starting')}"]
-    lines = [
-        f"{told['state']}{', blind' if told['blind'] else ''}, newest reading {told['age_s']:.1f} s old",
-        f"because  {told['binding']['text']} \\[{told['binding']['reason']}]",
-        f"next     {told['runner_up']['text']} \\[{told['runner_up']['reason']}]",
-    ]
-    lines += [f"missing  {miss['replica']}: {miss['why']}" for miss in told["missing"]]
-    return [*lines, *(f"note     {finding['text']}" for finding in told["findings"])]
+        return [*lines, f"no decision yet: {told['because']}"]
+    return lines + [f"  {title:<9} {text}" for title, text in _sentences(told)]
 
 
-def _tables(told: Mapping[str, Any]) -> list[Table]:
-    from rich.table import Table
+def _sentences(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    signals = {signal["name"]: signal["value"] for signal in told["signals"]}
+    yield "state", told["state_because"]
+    yield "because", f"{told['binding']['text']} [{told['binding']['reason']}]"
+    yield "otherwise", f"{told['runner_up']['text']} [{told['runner_up']['reason']}]"
+    yield (
+        "replicas",
+        f"{len(told['readings'])} read, {len(told['missing'])} silent, newest reading {told['age_s']:.1f} s old",
+    )
+    yield (
+        "load",
+        _listed(signals, "running", "waiting", "offered_per_s", "throughput_per_s", "drain_per_s", "refused_per_s"),
+    )
+    yield "latency", _listed(signals, "queue_wait_s", "ttft_s", "tpot_s", "eta_s", "kv_usage_ratio")
+    yield "safe", _listed(signals, "safe_concurrency", "target", "safe_rate_per_s", "residence_s")
+    for miss in told["missing"]:
+        yield "silent", f"{miss['replica']}: {miss['why']}"
+    for finding in told["findings"]:
+        yield "note", finding["text"]
 
-    if "signals" not in told:
-        return []
-    rows = {
-        "signals": {signal["name"]: signal["value"] for signal in told["signals"]},
-        "terms": told["terms"],
-        "steps": {step["name"]: step["text"] for step in told["steps"]},
-    }
-    tables = []
-    for title, found in rows.items():
-        table = Table(title=title, show_header=False, box=None, title_justify="left", padding=(0, 2))
-        for name, value in found.items():
-            table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-        tables.append(table)
-    return tables
+
+def _listed(signals: Mapping[str, Any], *names: str) -> str:
+    """Signals with their units, those without a value by what they are: idle or unknown."""
+    return ", ".join(f"{_words(name)} {_value(signals.get(name))}{_unit(name)}" for name in names)
+
+
+def _words(name: str) -> str:
+    return name.removesuffix("_per_s").removesuffix("_s").removesuffix("_ratio").replace("_", " ")
+
+
+def _unit(name: str) -> str:
+    return "/s" if name.endswith("_per_s") else " s" if name.endswith("_s") else ""
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

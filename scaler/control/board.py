@@ -32,6 +32,13 @@ class Board:
             if isinstance(outcome, Decision):
                 yield outcome
 
+    def pending(self) -> Iterator[Pending]:
+        """What there is no decision for yet, in the order of their keys."""
+        for key in sorted(self._outcomes):
+            outcome = self._outcomes[key]
+            if isinstance(outcome, Pending):
+                yield outcome
+
     def publish(self, outcome: Decision | Pending) -> None:
         """Replace a workload's outcome, and wake those who wait for a change of its activity."""
         before = self._outcomes.get(outcome.key)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scaler.control.ports import Ask, Scrape
 from scaler.core.decision import Decision, Reason
-from scaler.core.model import Missing, Observation
+from scaler.core.model import GateMode, Missing, Observation
 from scaler.core.step import State, resume, step
 from scaler.engines import ENGINES
 from scaler.errors import SourceError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 NUDGE_EVERY_S = 1.0
+POLLS, POLLED_S = 3, 15.0
+"""A gateway polls every two seconds or so; a person who looks once or twice applies nothing."""
 LATEST_START_S = 1.0
 """The first look does not wait for the beat: KEDA gets no number before it."""
 
@@ -45,6 +48,7 @@ class ControlLoop:
         self._parts = parts
         self._state = State()
         self._nudged = asyncio.Event()
+        self._polls: deque[float] = deque(maxlen=POLLS)
         self._ticked_at: float | None = None
 
     async def tick(self) -> None:
@@ -78,6 +82,19 @@ class ControlLoop:
         """Tick soon, at most once a second."""
         self._nudged.set()
 
+    def polled(self) -> None:
+        """Somebody read the workload's admit fraction."""
+        self._polls.append(self._parts.clock())
+
+    def _applied_ratio(self) -> float | None:
+        """The share that gateways admit by the fraction they poll, None while none polls: one look by a person is no gateway."""
+        outcome = self._parts.board.latest(self.spec.key)
+        steady = len(self._polls) == POLLS and self._parts.clock() - self._polls[0] <= POLLED_S
+        if not steady or not isinstance(outcome, Decision):
+            return None
+        ratios = [v.admit_ratio if v.gate is GateMode.ENFORCE else 1.0 for v in outcome.classes]
+        return sum(ratios) / len(ratios)
+
     async def _look(self) -> Observation:
         spec, parts = self.spec, self._parts
         snapshot, demand = parts.replicas.snapshot(spec.key), parts.inputs.demand(spec)
@@ -86,9 +103,10 @@ class ControlLoop:
         if snapshot is None:
             unlisted = parts.replicas.why(spec.key)
             return Observation(parts.clock(), None, refused_total=refused, queued=queued, unlisted=unlisted)
+        applied = self._applied_ratio() if refused is None else None
         scrape = await self._read(Ask(spec.key, ENGINES[spec.engine], snapshot.targets, spec.model_name))
         parts.telemetry.looked(spec.key, scrape.missing)
-        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused, queued)
+        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused, queued, applied)
 
     async def _read(self, ask: Ask) -> Scrape:
         """A source that fails as a whole leaves every replica without a reading; the law then holds."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scaler.control.loop import ControlLoop, Parts
-from scaler.errors import ConfigError
+from scaler.errors import ConfigError, ScalerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from scaler.control.board import Board
     from scaler.core.model import WorkloadKey
     from scaler.core.step import WorkloadSpec
 
 ALTERNATION_S = 60.0
+REMEMBERED_SPECS = 16
+MOST_INTRODUCED = 5000
+"""Each workload costs a loop and its memory, and whoever reaches KEDA's port can introduce some."""
 FORGET_AFTER_S = 6 * 3600.0
 """A workload that KEDA introduced and that nobody has asked for since is gone; KEDA asks at least once a polling interval."""
 
@@ -26,23 +30,31 @@ class _Running:
     task: asyncio.Task[None]
     asked_at: float
     pinned: bool
-    previous: WorkloadSpec | None = None
-    edited_at: float = 0.0
+    asked: dict[WorkloadSpec, float] = field(default_factory=dict)
     contested_until: float = 0.0
-    last_asked: WorkloadSpec | None = None
+
+
+class TooManyWorkloads(ScalerError):
+    """No call introduces another workload before one of those that calls introduced is forgotten."""
 
 
 class Supervisor:
     """Owns the loops' tasks. Call it from the event loop's thread only."""
 
-    def __init__(self, parts: Parts) -> None:
-        """A supervisor without workloads."""
-        self._parts = parts
+    def __init__(self, parts: Parts, limit: int = MOST_INTRODUCED) -> None:
+        """A supervisor without workloads. At most ``limit`` may be introduced by calls; pinned ones do not count."""
+        self._parts, self._limit = parts, limit
+        self._pinned: set[WorkloadKey] = set()
         self._running: dict[WorkloadKey, _Running] = {}
 
     def __contains__(self, key: WorkloadKey) -> bool:
         """Whether a loop runs for that workload."""
         return key in self._running
+
+    @property
+    def board(self) -> Board:
+        """The board that all loops publish on."""
+        return self._parts.board
 
     def specs(self) -> Iterator[WorkloadSpec]:
         """The spec of every workload, in the order of their keys."""
@@ -57,10 +69,18 @@ class Supervisor:
     def ensure(self, spec: WorkloadSpec, *, pinned: bool = False) -> None:
         """Make a loop run with this spec. A ``pinned`` one comes from the operator: others cannot edit it and it is never forgotten.
 
-        Raises ConfigError when two specs take turns: the ScaledObject then has two triggers that name us.
+        Raises ConfigError when two specs take turns: the ScaledObject then has several triggers that name us. Raises
+        TooManyWorkloads.
         """
         now = self._parts.clock()
         running = self._running.get(spec.key)
+        if pinned:
+            self._pinned.add(spec.key)
+        elif running is None and len(self._running) - len(self._pinned) >= self._limit:
+            raise TooManyWorkloads(
+                f"this scaler runs {self._limit} workloads that calls introduced, which is its limit; name more of them in "
+                "its configuration, where they do not count, or run another scaler"
+            )
         if running is None:
             self._start(spec, now, pinned=pinned)
             return
@@ -73,19 +93,26 @@ class Supervisor:
     def release(self, key: WorkloadKey) -> None:
         """The operator no longer names the workload: it runs on as one that KEDA introduced."""
         running = self._running.get(key)
+        self._pinned.discard(key)
         if running is not None:
             running.pinned, running.asked_at = False, self._parts.clock()
 
     def reconfigured(self) -> None:
         """What the names in specs stand for has changed: specs that now differ are edits, and none of them takes turns."""
         for running in self._running.values():
-            running.previous, running.contested_until = None, 0.0
+            running.asked, running.contested_until = {}, 0.0
 
     def touch(self, key: WorkloadKey) -> None:
         """Somebody asked for the workload: it is not forgotten for a while."""
         running = self._running.get(key)
         if running is not None:
             running.asked_at = self._parts.clock()
+
+    def polled(self, key: WorkloadKey) -> None:
+        """Somebody read the workload's admit fraction, perhaps to apply it."""
+        running = self._running.get(key)
+        if running is not None:
+            running.loop.polled()
 
     def nudge(self, key: WorkloadKey) -> None:
         """Ask the workload's loop for an early tick."""
@@ -96,6 +123,7 @@ class Supervisor:
     def forget(self, key: WorkloadKey) -> None:
         """Stop the workload's loop and drop what is kept for it."""
         running = self._running.pop(key, None)
+        self._pinned.discard(key)
         if running is None:
             return
         running.task.cancel()
@@ -118,19 +146,23 @@ class Supervisor:
     def _start(self, spec: WorkloadSpec, now: float, *, pinned: bool) -> None:
         loop = ControlLoop(spec, self._parts)
         task = asyncio.get_running_loop().create_task(loop.run(), name=f"loop {spec.key}")
-        self._running[spec.key] = _Running(loop, task, now, pinned, last_asked=spec)
+        self._running[spec.key] = _Running(loop, task, now, pinned, {spec: now})
 
     def _edit(self, running: _Running, spec: WorkloadSpec, now: float) -> None:
-        """Take an edit; refuse both of two specs that take turns, until only one has been asked for during a whole minute."""
-        asked_before, running.last_asked = running.last_asked, spec
-        back = spec == running.previous and now - running.edited_at < ALTERNATION_S
-        if spec != asked_before and (back or now < running.contested_until):
+        """Take an edit; refuse all of the specs that take turns, until only one has been asked for during a whole minute.
+
+        Specs take turns when one comes back that was asked for less than a minute ago, with another in between.
+        """
+        newest = next(reversed(running.asked), None)
+        recent = {one: at for one, at in list(running.asked.items())[-REMEMBERED_SPECS:] if now - at < ALTERNATION_S}
+        if spec != newest and (spec in recent or now < running.contested_until):
             running.contested_until = now + ALTERNATION_S
+        recent.pop(spec, None)  # so that it stands last
+        running.asked = recent | {spec: now}
         if now < running.contested_until:
             message = (
-                "scalerMetadata takes turns between two versions: this ScaledObject has two triggers that name this scaler; "
-                "keep one, its request classes cover what the other was for"
+                "scalerMetadata takes turns between several versions: this ScaledObject has several triggers that name this scaler; "
+                "keep one, its request classes cover what the others were for. An edit that was taken back is accepted after a minute"
             )
             raise ConfigError(message)
-        if spec != running.loop.spec:
-            running.previous, running.edited_at, running.loop.spec = running.loop.spec, now, spec
+        running.loop.spec = spec

@@ -132,6 +132,8 @@ def _decide(spec: PlanSpec, verdict: Verdict, ratio: float, estimate: Estimate) 
         objective=request_class.objective,
         gate=request_class.gate or spec.gate,
         state=colour.state,
+        rule=None if colour.rule is None else colour.rule.name.lower(),
+        since=colour.since,
         budget_s=budget,
         remaining_budget_s=None if budget is None else max(0.0, budget - estimate.queue_wait.s),
         admit_ratio=ratio,

@@ -102,6 +102,11 @@ class Estimate:
         return self.running + self.waiting
 
     @property
+    def unsure(self) -> bool:
+        """Whether the load had to be told from what runs, though a rate would tell it better."""
+        return self.throughput_per_s is None and self.capacity.residence_s is not None
+
+    @property
     def saturation_ratio(self) -> float:
         """Ongoing requests over what the ready replicas hold safely; infinite when there is load and no replica."""
         room = self.ready * self.capacity.safe_concurrency
@@ -192,7 +197,7 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True)
 class ClassDecision:
-    """The verdict for one request class. ``admit_per_s`` None: no limit.
+    """The verdict for one request class. ``admit_per_s`` None: no limit. ``rule`` is the row of the pressure table that applied, if any.
 
     Retry-After is ``retry_after_s`` plus jitter up to ``retry_spread_s``; both 0 when all are admitted.
     ``red_projected`` and ``red_budget`` are what the two RED rules say, whichever is chosen.
@@ -202,6 +207,8 @@ class ClassDecision:
     objective: Objective
     gate: GateMode
     state: Pressure
+    rule: str | None
+    since: float
     budget_s: float | None
     remaining_budget_s: float | None
     admit_ratio: float

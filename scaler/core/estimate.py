@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
 from scaler.core.decision import Estimate, QueueWait
+from scaler.core.growth import growth
 from scaler.core.latencies import LATENCY_WINDOW_S, Latencies, latencies, samples
 from scaler.core.model import Absent
 from scaler.core.ready_latency import PLANNING_QUANTILE, next_ready_s
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 15.0, 30.0
 SHORTEST_SLOPE_S = 10.0
-GROWTH_WINDOW_S = 60.0
-GROWTH_SIGMAS, GROWTH_VARIANCE, GROWTH_SHARE, GROWTH_DAMPING, GROWTH_LIMIT = 3.0, 4.0, 0.25, 0.5, 1.5
-GROWTH_HORIZON_S = 120.0
 DRAIN_FLOOR_RATIO = 0.1
 SATURATED_FOR_S = 10.0
 PRESSURE_EDGE_RATIO = 0.4
@@ -48,11 +46,12 @@ class EstimateSpec:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What the estimate remembers beside the history: recent waits and queues, and since when the fleet is saturated."""
+    """What the estimate remembers beside the history: recent waits and queues, since when the fleet is saturated, its last known rate."""
 
     waits: Series = Series(WAIT_HOLDS_S)
     queues: Series = Series(SHORTEST_SLOPE_S)
     saturated_since: float | None = None
+    throughput_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """The fleet's numbers at one instant that later ones are derived from."""
+    """The fleet's numbers at one instant that later ones are derived from. ``excess``: what runs above the safe concurrency."""
 
     at: float
     ready: int
@@ -77,6 +76,7 @@ class _Load:
     throughput_per_s: float | None
     arrival_per_s: float
     refused_per_s: float
+    excess: float
     queue: float
 
 
@@ -116,7 +116,7 @@ def estimate(
     ages = _ages(history.replicas, ask, now)
     may_add = max(history.replicas.current, ask.published or 0) < ask.max_replicas
     eta = [next_ready_s(spec.latency, q, ages, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN)]
-    seen = latencies(history, spec.slo_quantile, now)
+    seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
     belief, grows = _queue_trend(spec, belief, load)
     belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
     found = _Found(cap, load, seen, wait, drain, (eta[0], eta[1]), grows)
@@ -144,7 +144,7 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         offered_per_s=load.arrival_per_s + load.refused_per_s,
         refused_per_s=load.refused_per_s,
         drain_per_s=found.drain_per_s,
-        growth_ratio=_growth(history, now, spec, load.arrival_per_s + load.refused_per_s),
+        growth_ratio=growth(history, now, spec.latency, load.arrival_per_s + load.refused_per_s),
         queue_wait=found.wait,
         ttft_s=quantile_value(seen.ttft),
         ttft_p99_s=quantile_value(seen.ttft_p99),
@@ -176,23 +176,33 @@ def _drift(spec: EstimateSpec, history: History, now: float) -> float:
 
 
 def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
+    """The numbers of now. What runs is averaged, but never over other replicas than those of now; what is in excess is so at each tick."""
     window = window_s(cap.residence_s)
-    awake = [reading for reading in history.reporting if reading.awake]
-    ready = len(awake) + len(history.missing)
+    awake = sum(reading.awake for reading in history.last.values())
     running, waiting = history.running.values[-1], history.waiting.values[-1]
-    smoothed = history.running.mean(spec.reaction_s) or 0.0
+    recent = history.running.mean(spec.reaction_s) or 0.0
+    excess = recent - cap.safe_concurrency * (history.awake.mean(spec.reaction_s) or 0.0)
+    members_at = history.members_at if history.members_at is not None else -math.inf
     return _Load(
         at=history.running.times[-1],
-        ready=ready,
-        reporting=len(awake),
+        ready=awake + len(history.missing),
+        reporting=awake,
         running=running,
         waiting=waiting,
-        running_smoothed=smoothed,
+        running_smoothed=history.running.mean(spec.reaction_s, members_at) or 0.0,
         throughput_per_s=history.first_tokens.rate_per_s(window),
-        arrival_per_s=max(0.0, history.entered.rate_per_s(window) or 0.0),
+        arrival_per_s=_arrival(history, cap, window, awake),
         refused_per_s=max(0.0, history.refused.rate_per_s(window) or 0.0),
-        queue=waiting + max(0.0, smoothed - cap.safe_concurrency * len(awake)),
+        excess=excess,
+        queue=waiting + max(0.0, excess),
     )
+
+
+def _arrival(history: History, cap: Capacity, window: float, awake: int) -> float:
+    """What enters a second. When nobody tells it is what keeps as much running as does, by Little's law at the safe point."""
+    if history.lost and cap.residence_s is not None:
+        return min(history.running.values[-1], cap.safe_concurrency * awake) / cap.residence_s
+    return max(0.0, history.entered.rate_per_s(window) or 0.0)
 
 
 def _learn(spec: EstimateSpec, history: History, load: _Load, learned: Learned) -> Learned:
@@ -204,7 +214,8 @@ def _learn(spec: EstimateSpec, history: History, load: _Load, learned: Learned) 
     if not mean or slope is None or not load.reporting or not load.throughput_per_s:
         return learned
     length = min(LONGEST_WINDOW_S, times[-1] - times[0])
-    if length < LONGEST_WINDOW_S - spec.tick_s:
+    same = history.members_at is not None and history.members_at <= times[-1] - length
+    if length < LONGEST_WINDOW_S - spec.tick_s or not same:
         return learned
     window = LoadWindow(
         at=times[-1],
@@ -222,19 +233,22 @@ def _drain(spec: EstimateSpec, belief: Belief, load: _Load, cap: Capacity, now: 
 
     An idle fleet's throughput is its load: taking that for capacity would make a gate starve the fleet, which then looks smaller still.
     """
-    throughput = load.throughput_per_s or 0.0
+    throughput = load.throughput_per_s if load.throughput_per_s is not None else belief.throughput_per_s
     if cap.safe_rate_per_s is None:
-        return replace(belief, saturated_since=None), throughput
+        return replace(belief, saturated_since=None, throughput_per_s=throughput), throughput
     nominal = cap.safe_rate_per_s * load.reporting
+    if load.throughput_per_s is None:  # what it was may have been that of another fleet
+        return replace(belief, saturated_since=None), nominal
     saturated = (
         spec.budget_s is not None and load.queue > PRESSURE_EDGE_RATIO * spec.budget_s * throughput and load.queue > 0
     )
     since = (belief.saturated_since if belief.saturated_since is not None else now) if saturated else None
     measured = since is not None and now - since >= SATURATED_FOR_S
     drain = throughput if measured else max(throughput, nominal)
-    if load.running_smoothed > cap.safe_concurrency * load.reporting:
+    if load.excess > 0:
         drain = min(drain, nominal)  # what is beyond was bought with broken TPOT
-    return replace(belief, saturated_since=since), max(drain, DRAIN_FLOOR_RATIO * nominal)
+    belief = replace(belief, saturated_since=since, throughput_per_s=throughput)
+    return belief, max(drain, DRAIN_FLOOR_RATIO * nominal)
 
 
 def _queue_wait(
@@ -264,23 +278,6 @@ def _ages(replicas: ReplicaSet, ask: Ask, now: float) -> list[float]:
     if ask.raised_at is not None:
         ages.append(now - ask.raised_at)
     return ages
-
-
-def _growth(history: History, now: float, spec: EstimateSpec, offered_per_s: float) -> float:
-    """How much more will be offered when a replica asked for now is ready: upwards only, and only when the rise is no noise."""
-    early = history.offered.increase(now - 2 * GROWTH_WINDOW_S, now - GROWTH_WINDOW_S)
-    late = history.offered.increase(now - GROWTH_WINDOW_S, now)
-    if early is None or late is None or offered_per_s <= 0:
-        return 1.0
-    if history.rejoined_at is not None and now - history.rejoined_at < 2 * GROWTH_WINDOW_S:
-        return 1.0  # what a replica does that was silent before is no rise
-    early = max(0.0, early)
-    noise = GROWTH_SIGMAS * math.sqrt(GROWTH_VARIANCE * (early + max(0.0, late)))
-    if late - early <= noise or late <= (1 + GROWTH_SHARE) * early:
-        return 1.0
-    rise_per_s2 = (late - early) / GROWTH_WINDOW_S**2
-    ahead_s = min(spec.latency.quantile(PLANNING_QUANTILE), GROWTH_HORIZON_S)
-    return min(GROWTH_LIMIT, 1 + GROWTH_DAMPING * rise_per_s2 * ahead_s / offered_per_s)
 
 
 def _worst_kv(history: History) -> Signal:

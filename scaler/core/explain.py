@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scaler.core.decision import Reason, Terms
+from scaler.core.explain_state import number, state_because
 from scaler.core.stabilize import shape
 from scaler.core.target import recommend, whole
 
 if TYPE_CHECKING:
     from scaler.core.decision import ClassDecision, Decision, Estimate, Finding, LawInputs, ShapeInputs
     from scaler.core.model import Missing, Pressure, Signal, WorkloadKey
-
-LARGE, TINY = 100.0, 0.01
-"""Beyond these a sentence shows no decimals, or one digit that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,7 @@ class Explanation:
     age_s: float
     decided_age_s: float
     state: Pressure
+    state_because: str
     blind: bool
     desired: int
     recomputed: int
@@ -97,6 +96,7 @@ def explain(decision: Decision, now: float) -> Explanation:
         age_s=_age(decision.observed_at, now),
         decided_age_s=_age(decision.decided_at, now),
         state=decision.state,
+        state_because=state_because(decision, now),
         blind=decision.blind,
         desired=decision.desired,
         recomputed=recompute(recommendation.inputs, shaped.inputs),
@@ -167,7 +167,7 @@ def _steps(decision: Decision, now: float) -> tuple[Step, ...]:
     floors = [min(inputs.current, whole(floor)) for floor in (terms.running_floor, terms.missing_floor)]
     return (
         Step("flow", terms.flow, _flow(inputs, terms)),
-        Step("flow_with_growth", terms.flow_with_growth, f"flow × growth {_n(inputs.growth_ratio)}"),
+        Step("flow_with_growth", terms.flow_with_growth, f"flow × growth {number(inputs.growth_ratio)}"),
         Step("backlog", terms.backlog, _backlog(inputs, terms)),
         Step("load", terms.load, _load(inputs)),
         Step("wanted", wanted, f"load, rounded up, and {inputs.warm_replicas} warm"),
@@ -184,29 +184,21 @@ def _shaped(decision: Decision, now: float) -> str:
     return "the recommendation, untouched" if reason is None else _sentences(decision, now)[reason][1]
 
 
-def _n(value: float) -> str:
-    """A number as a person reads it."""
-    if abs(value) >= LARGE:
-        return f"{value:.0f}"
-    if 0 < abs(value) < TINY:
-        return f"{value:.1g}"
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
 def _replicas(count: float) -> str:
-    return "1 replica" if count == 1 else f"{_n(count)} replicas"
+    return "1 replica" if count == 1 else f"{number(count)} replicas"
 
 
 def _flow(inputs: LawInputs, terms: Terms) -> str:
     if inputs.residence_s is None:
-        return f"ongoing {_n(inputs.ongoing)} requests / target {_n(inputs.target)}; the safe rate is not known"
-    offered = f"offered {_n(inputs.offered_per_s)} requests/s × residence {_n(inputs.residence_s)} s"
-    return f"flow {_n(terms.flow)} = {offered} / target {_n(inputs.target)}"
+        return f"ongoing {number(inputs.ongoing)} requests / target {number(inputs.target)}; the safe rate is not known"
+    offered = f"offered {number(inputs.offered_per_s)} requests/s × residence {number(inputs.residence_s)} s"
+    return f"flow {number(terms.flow)} = {offered} / target {number(inputs.target)}"
 
 
 def _backlog(inputs: LawInputs, terms: Terms) -> str:
-    rest = f"{_n(terms.backlog_at_ready_requests)} requests still wait when the next replica is ready ({_n(inputs.eta_s)} s)"
-    return f"backlog {_n(terms.backlog)} on top of flow {_n(terms.flow)}: {rest}, to be drained in {_n(inputs.drain_deadline_s)} s"
+    rest = f"{number(terms.backlog_at_ready_requests)} requests still wait when the next replica is ready"
+    head = f"backlog {number(terms.backlog)} on top of flow {number(terms.flow)}"
+    return f"{head}: {rest} ({number(inputs.eta_s)} s), to be drained in {number(inputs.drain_deadline_s)} s"
 
 
 def _load(inputs: LawInputs) -> str:
@@ -216,8 +208,8 @@ def _load(inputs: LawInputs) -> str:
 
 
 def _completion(inputs: LawInputs) -> str:
-    rate, deadline = _n(inputs.safe_rate_per_s or 0.0), _n(inputs.deadline_s or 0.0)
-    return f"{_n(inputs.queue)} queued requests to start within {deadline} s at {rate}/s a replica"
+    rate, deadline = number(inputs.safe_rate_per_s or 0.0), number(inputs.deadline_s or 0.0)
+    return f"{number(inputs.queue)} queued requests to start within {deadline} s at {rate}/s a replica"
 
 
 def _sentences(decision: Decision, now: float) -> dict[Reason, tuple[float, str]]:
@@ -227,7 +219,7 @@ def _sentences(decision: Decision, now: float) -> dict[Reason, tuple[float, str]
 
 def _loads(decision: Decision) -> dict[Reason, tuple[float, str]]:
     inputs, terms = decision.recommendation.inputs, decision.recommendation.terms
-    growing = f"flow {_n(terms.flow)} will be {_n(inputs.growth_ratio)} times that when a new replica is ready"
+    growing = f"flow {number(terms.flow)} will be {number(inputs.growth_ratio)} times that when a new replica is ready"
     loads = {
         Reason.FLOW: (terms.flow, _flow(inputs, terms)),
         Reason.ONGOING: (terms.flow, _flow(inputs, terms)),
@@ -241,14 +233,12 @@ def _loads(decision: Decision) -> dict[Reason, tuple[float, str]]:
 
 def _bounds(decision: Decision) -> dict[Reason, tuple[float, str]]:
     inputs, terms = decision.recommendation.inputs, decision.recommendation.terms
-    running = (
-        f"{_n(inputs.running)} running requests fill {_n(terms.running_floor)} replicas at target {_n(inputs.target)}"
-    )
-    silent = f"{inputs.missing} replicas without a reading count as full beside a load of {_n(terms.load)}"
-    asked = f"the load asks for {_n(terms.load + inputs.warm_replicas)}"
+    running = f"{number(inputs.running)} running requests fill {number(terms.running_floor)} replicas at target {number(inputs.target)}"
+    silent = f"{inputs.missing} replicas without a reading count as full beside a load of {number(terms.load)}"
+    asked = f"the load asks for {number(terms.load + inputs.warm_replicas)}"
     return {
-        Reason.RUNNING_FLOOR: (min(inputs.current, terms.running_floor), f"going down, {running}"),
-        Reason.MISSING_FLOOR: (min(inputs.current, terms.missing_floor), f"going down, {silent}"),
+        Reason.RUNNING_FLOOR: (min(inputs.current, terms.running_floor), running),
+        Reason.MISSING_FLOOR: (min(inputs.current, terms.missing_floor), silent),
         Reason.MIN_REPLICAS: (inputs.min_replicas, f"{asked}, and the minimum is {inputs.min_replicas}"),
         Reason.MAX_REPLICAS: (inputs.max_replicas, f"{asked}, and the maximum is {inputs.max_replicas}"),
     }
@@ -259,14 +249,15 @@ def _holds(decision: Decision, now: float) -> dict[Reason, tuple[float, str]]:
     published, asked = seen.published or 0, f"the load asks for {seen.recommended}"
     start = max(seen.current, seen.start_floor, seen.min_replicas)
     delayed = max(published, min(seen.recommended, seen.window_min), seen.min_replicas)
-    within = f"asked for {seen.window_max} within the scale-down window, and {published} are published"
+    within = f"it asked for {seen.window_max} within the scale-down window"
     first = f"{seen.current} exist and ongoing requests fill {seen.start_floor}; a restart removes none"
-    silence = f"no fresh reading for {_n(_age(decision.observed_at, now))} s, so the last number stands"
+    silence = f"no fresh reading for {number(_age(decision.observed_at, now))} s"
+    held = f"{silence}, so the last number stands; KEDA is told it for {number(decision.hold_s)} s"
     return {
         Reason.NOT_IDLE: (1, f"{asked}, but there was work too recently to stop the last one"),
         Reason.START: (start, f"first decision: {asked}, {first}"),
         Reason.UPSCALE_DELAY: (delayed, f"{asked}, but for only {seen.window_min} at some time in upscaleDelaySeconds"),
         Reason.DOWNSCALE_WINDOW: (min(published, seen.window_max), f"{asked}, but {within}"),
         Reason.RED_HOLD: (published, f"{asked}, but nothing is removed while the pressure is RED"),
-        Reason.BLIND_HOLD: (published, silence),
+        Reason.BLIND_HOLD: (published, held),
     }

@@ -14,24 +14,37 @@ if TYPE_CHECKING:
 
     from scaler.core.capacity import Profile
     from scaler.core.decision import Estimate, Recommendation
-    from scaler.core.model import RequestClass
+    from scaler.core.model import Reading, RequestClass
     from scaler.core.target import ScalingSpec
+
+NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What findings need of the workload beside the tick's numbers. ``warnings`` come from parsing its spec."""
+    """What findings need of the workload beside the tick's numbers. ``warnings`` come from parsing its spec.
+
+    ``silent`` are the readings that do not tell how many first tokens there were; ``lost``: none tells. ``doubted`` are those whose
+    counters were not believed, ``stalled`` the replicas that have work and do none of it. ``diced``: refusals are not counted but told
+    from the fraction.
+    """
 
     profile: Profile
     classes: tuple[RequestClass, ...]
     warnings: tuple[str, ...]
     scaling: ScalingSpec
+    silent: tuple[Reading, ...] = ()
+    lost: bool = False
+    doubted: tuple[str, ...] = ()
+    stalled: tuple[str, ...] = ()
+    diced: bool = False
 
 
 def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> tuple[Finding, ...]:
     """All findings of one tick, the gravest first."""
     return (
         *_infeasible(facts, estimate, recommendation),
+        *_untold(facts),
         *_unsure(estimate),
         *(Finding("configuration", warning) for warning in facts.warnings),
     )
@@ -71,6 +84,40 @@ def _burst(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> 
             f"{budget:g} s breaks before; {warm} more warm replicas would have met it",
             warm,
         )
+
+
+def _untold(facts: Facts) -> Iterator[Finding]:
+    """What the engines do not tell, or tell wrongly."""
+    if facts.stalled:
+        yield Finding(
+            "stalled_replica",
+            f"{_some(facts.stalled)}: there is work, and neither a first nor another token has come for 10 s or more",
+        )
+    if facts.lost or facts.silent:
+        signals = sorted({name for reading in facts.silent for name in reading.absent}) or ["a count of first tokens"]
+        who = f" on {_some(tuple(reading.replica for reading in facts.silent))}" if facts.silent else ""
+        so = (
+            "no rate is known, load counts as ongoing requests and the number does not fall"
+            if facts.lost
+            else "they count like the others"
+        )
+        yield Finding("signal_absent", f"{', '.join(signals)} absent or not to be compared{who}: {so}")
+    if facts.diced:
+        yield Finding(
+            "offered_estimated",
+            "the offered load is estimated from the admit fraction that gateways poll: nobody counts what they refuse (demandSource would)",
+        )
+    if facts.doubted:
+        yield Finding(
+            "counter_doubted",
+            f"{_some(facts.doubted)}: a counter fell or rose by more than can have been done in the time, and was left out",
+        )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """A few names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _unsure(estimate: Estimate) -> Iterator[Finding]:

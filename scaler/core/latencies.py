@@ -31,9 +31,10 @@ class Latencies:
         return None if ttft is None else max(0.0, ttft - (unloaded_ttft_s or 0.0))
 
 
-def latencies(history: History, quantile: float, now: float) -> Latencies:
-    """The latencies of a history at its newest observation."""
-    recent, before = now - LATENCY_WINDOW_S, now - 2 * LATENCY_WINDOW_S
+def latencies(history: History, quantile: float, now: float, beat_s: float = 0.0) -> Latencies:
+    """The latencies of a history at its newest observation; a window is never shorter than the beat of the observations."""
+    window_s = max(LATENCY_WINDOW_S, beat_s)
+    recent, before = now - window_s, now - 2 * window_s
     first_tokens, edges = history.ttft.between(recent, now), history.ttft.edges
     return Latencies(
         ttft=first_tokens if isinstance(first_tokens, Absent) else read_quantile(edges, first_tokens, quantile),

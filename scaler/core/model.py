@@ -189,7 +189,8 @@ class Observation:
     """All that one tick saw of one workload. ``replicas`` is None when nobody could say which replicas exist; ``unlisted`` says why.
 
     ``refused_total`` counts first attempts that were refused upstream of the engines, cumulative; ``queued`` is how many requests are
-    held there now, say by a gateway while there is no replica. None: nobody counts them.
+    held there now, say by a gateway while there is no replica. None: nobody counts them. ``applied_ratio`` is the share that gateways
+    admit which poll our fraction and throw dice of their own; None: none does.
     """
 
     at: float
@@ -198,4 +199,5 @@ class Observation:
     missing: tuple[Missing, ...] = ()
     refused_total: float | None = None
     queued: float | None = None
+    applied_ratio: float | None = None
     unlisted: str = ""

@@ -73,9 +73,13 @@ class PressureSpec:
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """One class's state, and since when four things hold: it is that state, the wait is over the edge, it could settle, RED could end."""
+    """One class's state, and since when four things hold: it is that state, the wait is over the edge, it could settle, RED could end.
+
+    ``rule`` is the condition whose row applied at the last tick, None when none did and the state just stayed.
+    """
 
     state: Pressure = Pressure.GREEN
+    rule: Condition | None = None
     since: float = -math.inf
     high_since: float | None = None
     quiet_since: float | None = None
@@ -84,9 +88,10 @@ class Colour:
     red_budget: bool = False
 
 
-def next_state(before: Pressure, conditions: frozenset[Condition]) -> Pressure:
-    """The table, applied."""
-    return next((row.after for row in TABLE if row.when in conditions and before in row.before), before)
+def next_state(before: Pressure, conditions: frozenset[Condition]) -> tuple[Pressure, Condition | None]:
+    """The table, applied: the state, and the condition that gave it, None when no row applies."""
+    applied = next((row for row in TABLE if row.when in conditions and before in row.before), None)
+    return (before, None) if applied is None else (applied.after, applied.when)
 
 
 def judge(
@@ -98,8 +103,8 @@ def judge(
         return Colour()
     timed = _timed(spec, request_class, before, estimate, admits_all=admits_all)
     conditions = _conditions(spec, request_class, timed, estimate)
-    state = next_state(before.state, conditions)
-    return timed if state is before.state else replace(timed, state=state, since=estimate.at)
+    state, rule = next_state(before.state, conditions)
+    return replace(timed, state=state, rule=rule, since=before.since if state is before.state else estimate.at)
 
 
 def projected_rise_s(estimate: Estimate) -> float:
@@ -143,7 +148,9 @@ def _timed(
 ) -> Colour:
     budget, now, wait = request_class.ttft_s or math.inf, estimate.at, estimate.queue_wait.s
     slow, over = _tpot_over(request_class, estimate), estimate.queue > queue_limit(spec, budget, estimate)
-    quiet = wait < EXIT_RATIO * budget and admits_all and not (slow or over or _kv_full(estimate))
+    quiet = (
+        estimate.ready > 0 and wait < EXIT_RATIO * budget and admits_all and not (slow or over or _kv_full(estimate))
+    )
     projected, by_budget = wait + projected_rise_s(estimate) >= budget, wait + estimate.eta_s >= budget
     red = by_budget if spec.red_rule is RedRule.BUDGET else projected
     breaking = over or red or _overfull(request_class, estimate)

@@ -54,7 +54,7 @@ class Stabilizer:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What stabilization must know of this tick beside the recommendation."""
+    """What stabilization must know of this tick beside the recommendation. ``unsure``: it may ask for too few, never for too many."""
 
     now: float
     recommended: int
@@ -67,6 +67,7 @@ class Moment:
     pressed: bool
     blind: bool
     down_s: float
+    unsure: bool = False
 
 
 def reseed(memory: Stabilizer, now: float) -> Stabilizer:
@@ -75,6 +76,11 @@ def reseed(memory: Stabilizer, now: float) -> Stabilizer:
         return memory
     held = ((now, float(memory.published)),)
     return replace(memory, downs=Extremes(stairs=held), ups=memory.ups if memory.ups.stairs else Extremes(-1, held))
+
+
+def roused(memory: Stabilizer, now: float) -> Stabilizer:
+    """The memory after a time in which nobody looked: it is evidence for neither idleness nor a smaller number."""
+    return replace(reseed(memory, now), busy_at=now)
 
 
 def stabilize(spec: StabilizeSpec, memory: Stabilizer, moment: Moment) -> tuple[Stabilizer, Shaped]:
@@ -119,6 +125,7 @@ def _up(inputs: ShapeInputs, published: int) -> tuple[int, Reason | None]:
 
 def _remember(spec: StabilizeSpec, memory: Stabilizer, moment: Moment) -> Stabilizer:
     recommended, now = float(moment.recommended), moment.now
+    lowest = max(recommended, float(memory.published or 0)) if moment.unsure else recommended
     downs, ups = memory.downs, memory.ups
     if memory.published is None:  # a restart must not scale down: what runs counts as wanted for one whole window
         downs = downs.add(now, float(max(moment.current, moment.start_floor)), moment.down_s)
@@ -128,7 +135,7 @@ def _remember(spec: StabilizeSpec, memory: Stabilizer, moment: Moment) -> Stabil
         busy_at = now if moment.current else -math.inf
     return replace(
         memory,
-        downs=downs.add(now, recommended, moment.down_s),
+        downs=downs.add(now, lowest, moment.down_s),
         ups=ups.add(now, recommended, spec.upscale_delay_s),
         busy_at=busy_at,
     )

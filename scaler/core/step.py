@@ -11,11 +11,12 @@ from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, DERATE_SAMPLES, SATURAT
 from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation, Shaped
 from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate
 from scaler.core.findings import Facts, findings
-from scaler.core.history import History, ingest, is_blind
+from scaler.core.history import History, is_blind
+from scaler.core.ingest import ingest
 from scaler.core.model import GateMode, Objective, Observation, Pressure, RequestClass, ShedStatus, WorkloadKey, known
 from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed
 from scaler.core.ready_latency import ReadyLatency
-from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, stabilize
+from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
 from scaler.core.target import ScalingSpec, recommend, whole
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
     """One tick. ``Pending`` until the first complete observation; then always a decision, held while nothing is known."""
     if state.spec is not None and state.spec != spec:
         state = replace(state, stabilizer=reseed(state.stabilizer, seen.at))
+    if state.decision is not None and seen.at - state.decision.decided_at > spec.stale_s:  # the process stood still
+        state = replace(state, stabilizer=roused(state.stabilizer, seen.at))
     state = replace(state, spec=spec, history=ingest(state.history, seen, spec.stale_s))
     if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
@@ -120,12 +123,12 @@ def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
     want = wanted_per_s(plan_spec, believed, tpot_pressed=any(tpot_pressed(c, believed) for c in spec.classes))
     colours = _judge(spec, state, believed, want)
     worst = _worst(colour for _, colour in colours)
-    recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas))
+    recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas, lost=state.history.lost))
     moment = _moment(spec, believed, recommendation, worst)
     stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
     decision = Decision(
         key=spec.key,
-        sequence=_next_sequence(state.decision),
+        sequence=0 if state.decision is None else state.decision.sequence + 1,
         decided_at=believed.at,
         observed_at=believed.observed_at,
         valid_s=spec.stale_s,
@@ -144,7 +147,7 @@ def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
         surge_ratio=_surge(spec),
         gate=spec.gate,
         shed=spec.shed,
-        findings=findings(Facts(spec.profile, spec.classes, spec.warnings, spec.scaling), believed, recommendation),
+        findings=findings(_facts(spec, state.history), believed, recommendation),
         readings=state.history.reporting,
         missing=state.history.missing,
     )
@@ -208,7 +211,9 @@ def _worst(colours: Iterable[Colour]) -> Pressure:
     return max((colour.state for colour in colours), key=order.index, default=Pressure.GREEN)
 
 
-def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int) -> LawInputs:
+def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int, *, lost: bool) -> LawInputs:
+    """``lost``: no rate is known, so the load is judged by what is ongoing, as before the safe rate is known."""
+    cap, by_ongoing = believed.capacity, lost and spec.deadline_s is None
     return LawInputs(
         offered_per_s=believed.offered_per_s,
         arrival_per_s=believed.arrival_per_s,
@@ -218,9 +223,9 @@ def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int) -> La
         running=believed.running_smoothed,
         eta_s=believed.eta_s,
         growth_ratio=believed.growth_ratio,
-        residence_s=believed.capacity.residence_s,
-        safe_rate_per_s=believed.capacity.safe_rate_per_s,
-        target=believed.capacity.target,
+        residence_s=None if by_ongoing else cap.residence_s,
+        safe_rate_per_s=None if by_ongoing else cap.safe_rate_per_s,
+        target=cap.target,
         drain_deadline_s=spec.scaling.drain_deadline_s,
         deadline_s=spec.deadline_s,
         missing=believed.missing,
@@ -244,6 +249,18 @@ def _moment(spec: WorkloadSpec, believed: Estimate, recommendation: Recommendati
         pressed=worst in {Pressure.YELLOW, Pressure.RED},
         blind=False,
         down_s=spec.stabilize.down_s(believed.replica_ready_s),
+        unsure=spec.deadline_s is None and believed.unsure,
+    )
+
+
+def _facts(spec: WorkloadSpec, history: History) -> Facts:
+    return Facts(
+        *(spec.profile, spec.classes, spec.warnings, spec.scaling),
+        silent=tuple(reading for reading in history.reporting if reading.replica in history.lacking),
+        lost=history.lost,
+        doubted=tuple(sorted(history.doubted)),
+        stalled=history.stalled,
+        diced=history.diced,
     )
 
 
@@ -281,7 +298,3 @@ def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimat
     tpot_budget = min((c.tpot_s for c in spec.classes if c.tpot_s is not None), default=math.inf)
     slow_tokens = tpot is not None and believed.tpot_samples >= DERATE_SAMPLES and tpot > tpot_budget
     return (green and slow_first) or ((green or calm) and slow_tokens)
-
-
-def _next_sequence(before: Decision | None) -> int:
-    return 0 if before is None else before.sequence + 1

@@ -20,6 +20,9 @@ into a tripled arrival rate, which the scale-down window would then keep for min
 ROW_SHARE = 0.1
 """A histogram over time keeps one row for this share of its span: four of them would else be most of a workload's memory."""
 
+KEPT_ROWS = 3
+"""Two windows have three ends, also at a beat that is slower than the span."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slope:
@@ -53,10 +56,12 @@ class Series:
         """The values of the samples at or after ``at``."""
         return self.values[bisect_left(self.times, at) :]
 
-    def increase(self, earlier: float, later: float) -> float | None:
-        """How much a cumulative series rose between two instants, None when it does not reach back to ``earlier``."""
+    def rate_between(self, earlier: float, later: float) -> float | None:
+        """The mean slope of a cumulative series between the newest samples at two instants, None without two such samples."""
         start, end = self._index_at(earlier), self._index_at(later)
-        return None if start is None or end is None else self.values[end] - self.values[start]
+        if start is None or end is None or start >= end:
+            return None
+        return (self.values[end] - self.values[start]) / (self.times[end] - self.times[start])
 
     def rate_per_s(self, window_s: float) -> float | None:
         """The mean slope of a cumulative series over its last ``window_s`` seconds; None before the second sample."""
@@ -67,14 +72,14 @@ class Series:
         span = end - self.times[start]
         return (self.values[-1] - self.values[start]) / max(span, window_s * SHORTEST_RATE_SHARE)
 
-    def mean(self, window_s: float) -> float | None:
-        """The mean of the samples of the last ``window_s`` seconds, None when there are none."""
-        recent = self._recent(window_s)
+    def mean(self, window_s: float, since: float = -math.inf) -> float | None:
+        """The mean of the samples of the last ``window_s`` seconds and not before ``since``, None when there are none."""
+        recent = self.since(max(since, self.times[-1] - window_s)) if self.times else ()
         return sum(recent) / len(recent) if recent else None
 
     def lowest(self, window_s: float) -> float | None:
         """The smallest sample of the last ``window_s`` seconds, None when there are none."""
-        return min(self._recent(window_s), default=None)
+        return min(self.since(self.times[-1] - window_s), default=None) if self.times else None
 
     def slope(self, window_s: float) -> Slope | None:
         """The least-squares line through the last ``window_s`` seconds; None before the third sample."""
@@ -87,13 +92,12 @@ class Series:
             return Slope(0.0, 0.0)
         ages = [at - self.times[-1] for at in self.times[first:]]
         middle, level = sum(ages) / count, sum(values) / count
-        spread = sum((age - middle) ** 2 for age in ages)
-        slope = sum((age - middle) * (value - level) for age, value in zip(ages, values, strict=True)) / spread
-        misfit = sum((value - level - slope * (age - middle)) ** 2 for age, value in zip(ages, values, strict=True))
+        spread = sum([(age - middle) ** 2 for age in ages])
+        pairs = [(age - middle, value - level) for age, value in zip(ages, values, strict=True)]
+        slope = sum([age * value for age, value in pairs]) / spread
+        misfits = [value - slope * age for age, value in pairs]
+        misfit = sum([error * error for error in misfits])  # a power would raise on absurd numbers
         return Slope(slope, math.sqrt(misfit / (count - 2) / spread))
-
-    def _recent(self, window_s: float) -> tuple[float, ...]:
-        return self.since(self.times[-1] - window_s) if self.times else ()
 
     def _index_at(self, at: float) -> int | None:
         """Index of the newest sample at or before ``at``."""
@@ -136,7 +140,7 @@ class HistogramSeries:
     """A cumulative histogram over time; edges are those that all contributors share.
 
     Counts are kept as arrays of doubles (a third of a tuple's memory) and are never changed after they were stored. Beside the newest
-    row one is kept for every tenth of the span, so an instant is known to a tenth of the span.
+    row one is kept for every tenth of the span, so an instant is known to a tenth of the span. However rare the rows are, three stay.
     """
 
     span_s: float
@@ -171,8 +175,8 @@ class HistogramSeries:
         return between if between[-1] > 0 else Absent.IDLE
 
     def _append(self, at: float, counts: array[float]) -> HistogramSeries:
-        cut = max(0, bisect_right(self.times, at - self.span_s) - 1)
         last = len(self.times)
+        cut = max(0, min(bisect_right(self.times, at - self.span_s) - 1, last - KEPT_ROWS + 1))
         if last - cut > 1 and self.times[-1] - self.times[-2] < self.span_s * ROW_SHARE:
             last -= 1
         return HistogramSeries(self.span_s, self.edges, (*self.times[cut:last], at), (*self.counts[cut:last], counts))
@@ -198,24 +202,6 @@ def read_quantile(edges: tuple[float, ...], counts: list[float], q: float) -> Qu
     below = counts[bucket - 1] if bucket > 0 else 0.0
     share = (rank - below) / (counts[bucket] - below) if counts[bucket] > below else 1.0
     return Quantile(low + share * (edges[bucket] - low), low, edges[bucket], counts[-1])
-
-
-def counter_increase(before: float | None, after: float | None) -> float:
-    """What a raw counter grew by between two scrapes; a smaller value is a restart from zero. Never negative, 0.0 when unknown."""
-    if before is None or after is None:
-        return 0.0
-    return after - before if after >= before else after
-
-
-def histogram_increase(before: Histogram | None, after: Histogram | None) -> Histogram | None:
-    """What a raw histogram grew by between two scrapes, None when there is nothing to compare (unknown, or other edges)."""
-    if before is None or after is None or before.edges != after.edges:
-        return None
-    grown = tuple(map(sub, after.counts, before.counts))
-    fewest = min(map(sub, grown[1:], grown), default=0.0)  # of all buckets: in none can there be fewer than before
-    if grown[0] < 0 or fewest < 0:
-        return after
-    return Histogram(after.edges, grown, max(0.0, after.sum - before.sum))
 
 
 def summed(histograms: tuple[Histogram, ...]) -> Histogram | None:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import grpc.aio
@@ -19,6 +19,7 @@ from scaler.control.board import Board
 from scaler.core.decision import Decision
 from scaler.core.model import GateMode
 from scaler.demo import scenario as numbers
+from scaler.demo.addresses import Addresses, addresses
 from scaler.demo.cluster import DemoFailed, FleetReplicas, fleet_process
 from scaler.demo.fleet import FleetPlan
 from scaler.demo.gateway import Gateway
@@ -29,7 +30,6 @@ from scaler.demo.traffic import Traffic
 from scaler.demo.watch import Sights, Watch
 from scaler.settings import Ports, parse_configuration
 
-HOST = "127.0.0.1"
 LOOK_S, LOOKS = 0.1, 150
 """How often the first replicas and the first decision are looked for, in seconds, and how many times at most."""
 KEPT_LINES = 40
@@ -54,15 +54,6 @@ class Tail(io.StringIO):
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """A demo that has been played and is still up. ``log`` is the end of the scaler's log."""
-
-    summary: Summary
-    bound: Bound
-    log: Tail
-
-
-@dataclass(frozen=True, slots=True)
 class _Cast:
     """Everybody who acts."""
 
@@ -71,29 +62,75 @@ class _Cast:
     keda: Keda
     traffic: Traffic
     bound: Bound
+    at: Addresses
+
+
+@dataclass(slots=True)
+class Stage:
+    """A demo that is up. ``log`` is the end of the scaler's log."""
+
+    scenario: Scenario
+    log: Tail
+    _cast: _Cast = field(repr=False)
+    _record: Record | None = field(default=None, repr=False)
+
+    @property
+    def at(self) -> Addresses:
+        """Where it answers."""
+        return self._cast.at
+
+    async def play(self, show: Callable[[Sample], None]) -> None:
+        """Play the scenario, once. ``show`` is given what is seen. Cancelled, it still keeps what was seen until then."""
+        clock, cast = asyncio.get_running_loop().time, self._cast
+        await _until(lambda: _decided(cast.bound.board))
+        started_at, own_cpu_s, fleet_cpu_s = clock(), time.process_time(), cast.replicas.cpu_s
+        watch = Watch(Sights(cast.bound.board, cast.gateway, cast.replicas, clock), started_at, show)
+        watching, complete = asyncio.create_task(watch.run()), False
+        try:
+            await cast.traffic.play(arrivals(self.scenario), started_at)
+            complete = True
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            lasted_s = clock() - started_at
+            cpu = Cpu(
+                fleet=round((cast.replicas.cpu_s - fleet_cpu_s) / lasted_s, 3),
+                rest=round((time.process_time() - own_cpu_s) / lasted_s, 3),
+            )
+            self._record = Record(
+                scenario=self.scenario,
+                samples=tuple(watch.samples),
+                outcomes=tuple(cast.traffic.outcomes),
+                gateway=cast.gateway.counts,
+                rpcs=_rpcs(cast.keda, started_at),
+                cpu=cpu,
+                cut_at_s=None if complete else round(lasted_s, 2),
+            )
+
+    def summary(self) -> Summary | None:
+        """What was seen; None before anything was."""
+        return None if self._record is None or not self._record.samples else summarize(self._record)
 
 
 @asynccontextmanager
-async def played(scenario: Scenario, show: Callable[[Sample], None]) -> AsyncIterator[Played]:
-    """Start everything, play the scenario, and keep it up while the context lasts. ``show`` is given what is seen."""
+async def staged(scenario: Scenario, ports: Ports) -> AsyncIterator[Stage]:
+    """Start everything, and keep it up while the context lasts. Raises DemoFailed, and ConfigError for a port that was just taken."""
     log = Tail()
     async with AsyncExitStack() as stack:
-        cast = await _assemble(stack, scenario, log)
+        cast = await _assemble(stack, scenario, ports, log)
         clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             background = [
                 group.create_task(cast.replicas.run()),
                 group.create_task(cast.keda.run(cast.replicas)),
-                group.create_task(cast.gateway.poll(_state_url(cast.bound), cast.traffic.session, clock)),
+                group.create_task(cast.gateway.poll(cast.at.state, cast.traffic.session, clock)),
             ]
-            await _until(lambda: _decided(cast.bound.board))
-            summary = summarize(await _play(scenario, cast, show))
-            yield Played(summary, cast.bound, log)
+            yield Stage(scenario, log, cast)
             for task in background:
                 task.cancel()
 
 
-async def _assemble(stack: AsyncExitStack, scenario: Scenario, log: Tail) -> _Cast:
+async def _assemble(stack: AsyncExitStack, scenario: Scenario, ports: Ports, log: Tail) -> _Cast:
     clock = asyncio.get_running_loop().time
     plan = FleetPlan(numbers.MIN_REPLICAS, numbers.MAX_REPLICAS, numbers.START_S, numbers.START_SIGMA, scenario.seed)
     control = await stack.enter_async_context(fleet_process(plan))
@@ -104,40 +141,20 @@ async def _assemble(stack: AsyncExitStack, scenario: Scenario, log: Tail) -> _Ca
     enforce = scenario.gate is GateMode.ENFORCE
     gateway = Gateway(KEY, lambda: replicas.endpoints, enforce=enforce, seed=scenario.seed)
     configuration = parse_configuration(numbers.CONFIGURATION, numbers.TICK_S)
-    wiring = Wiring(configuration, Ports(HOST, 0, 0, 0), replicas, gateway, log)
+    wiring = Wiring(configuration, ports, replicas, gateway, log)
     bound = await stack.enter_async_context(running(wiring))
-    address = f"{HOST}:{bound.keda_port}"
-    channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
+    at = addresses(bound)
+    channel = await stack.enter_async_context(grpc.aio.insecure_channel(at.keda))
     rhythm = Rhythm(numbers.POLLING_S, numbers.SYNC_S, numbers.MIN_REPLICAS, numbers.MAX_REPLICAS)
-    scaled_object = ScaledObject(KEY, {"scalerAddress": address, **scenario.metadata})
+    scaled_object = ScaledObject(KEY, {"scalerAddress": at.keda, **scenario.metadata})
     keda = Keda(AioKedaClient(channel), scaled_object, rhythm, clock)
-    return _Cast(replicas, gateway, keda, Traffic(gateway, session, clock), bound)
+    return _Cast(replicas, gateway, keda, Traffic(gateway, session, clock), bound, at)
 
 
-async def _play(scenario: Scenario, cast: _Cast, show: Callable[[Sample], None]) -> Record:
-    clock = asyncio.get_running_loop().time
-    started_at, own_cpu_s, fleet_cpu_s = clock(), time.process_time(), cast.replicas.cpu_s
-    watch = Watch(Sights(cast.bound.board, cast.gateway, cast.replicas, clock), started_at, show)
-    watching = asyncio.create_task(watch.run())
-    try:
-        await cast.traffic.play(arrivals(scenario), started_at)
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-    lasted_s = clock() - started_at
-    calls = cast.keda.calls
+def _rpcs(keda: Keda, started_at: float) -> Rpcs:
+    calls = keda.calls
     failures = tuple(replace(failure, at_s=round(failure.at_s - started_at, 2)) for failure in calls.failures)
-    return Record(
-        scenario=scenario,
-        samples=tuple(watch.samples),
-        outcomes=tuple(cast.traffic.outcomes),
-        gateway=cast.gateway.counts,
-        rpcs=Rpcs(dict(calls.answered), failures, calls.pushed),
-        cpu=Cpu(
-            fleet=round((cast.replicas.cpu_s - fleet_cpu_s) / lasted_s, 3),
-            rest=round((time.process_time() - own_cpu_s) / lasted_s, 3),
-        ),
-    )
+    return Rpcs(dict(calls.answered), failures, calls.pushed)
 
 
 async def _until_ready(replicas: FleetReplicas) -> None:
@@ -159,7 +176,3 @@ async def _until(true: Callable[[], bool]) -> None:
 
 def _decided(board: Board) -> bool:
     return isinstance(board.latest(KEY), Decision)
-
-
-def _state_url(bound: Bound) -> str:
-    return f"http://{HOST}:{bound.gate_port}/v1/state/{KEY}"

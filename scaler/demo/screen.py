@@ -1,7 +1,8 @@
-"""What a person sees of the demo: a live picture on a terminal, a line now and then elsewhere, and the summary."""
+"""What a person sees of the running demo: a live picture on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -10,9 +11,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from scaler.core.model import Pressure
-from scaler.demo.scenario import COMPRESSIONS, TPOT_BUDGET_S, TTFT_BUDGET_S, Scenario
-from scaler.demo.summary import PhaseScore, Sample, Summary
+from scaler.core.model import GateMode, Pressure
+from scaler.demo.addresses import COLUMNS, Addresses
+from scaler.demo.scenario import COMPRESSIONS, KEY, TPOT_BUDGET_S, TTFT_BUDGET_S, Scenario
+from scaler.demo.summary import Sample
+from scaler.demo.watch import RATE_S
 
 COLOURS = {Pressure.GREEN: "green", Pressure.YELLOW: "yellow", Pressure.RED: "red", Pressure.UNKNOWN: "bright_black"}
 BAR_CELLS = 30
@@ -31,17 +34,16 @@ class Lines:
     """A line every two seconds, for pipes and logs."""
 
     def __init__(self, console: Console, scenario: Scenario) -> None:
-        """Says at once what is going to be seen."""
+        """Nothing was shown yet."""
         self._console = console
         self._scenario = scenario
         self._due_s = 0.0
-        console.print(title(scenario), highlight=False, soft_wrap=True)
 
     def show(self, sample: Sample) -> None:
         """Print a line, if the last is old enough."""
         if sample.at_s >= self._due_s:
             self._due_s = sample.at_s + LINE_EVERY_S
-            self._console.print(line(sample, self._scenario), highlight=False, soft_wrap=True)
+            self._console.print(line(sample, self._scenario), highlight=False, markup=False, soft_wrap=True)
 
 
 class Picture:
@@ -57,79 +59,76 @@ class Picture:
         self._live.update(picture(sample, self._scenario))
 
 
-def title(scenario: Scenario) -> str:
-    """What this is, and that its times are compressed, and by how much."""
+def title(scenario: Scenario, at: Addresses) -> str:
+    """What this is, where it answers, that its times are compressed, and by how much."""
     squeezed = ", ".join(f"{c.what} {c.demo_s:g} s for {c.real_s:g} s ({c.factor:g}x)" for c in COMPRESSIONS)
-    return (
-        "slo-scaler demo: an emulated vLLM fleet, a stand-in for KEDA and the HPA, and the real scaler between them.\n"
-        f"Times are compressed: {squeezed}. Latencies are not.\n"
-        f"Objectives: TTFT {TTFT_BUDGET_S:g} s, TPOT {TPOT_BUDGET_S * 1000:g} ms. The gateway's gate is set to "
-        f"{scenario.gate.value}; clients do not retry. Seed {scenario.seed}."
+    does = "observe: it only counts what it would refuse" if _observes(scenario) else "enforce"
+    objectives = f"Objectives: TTFT {TTFT_BUDGET_S:g} s, TPOT {TPOT_BUDGET_S * 1000:g} ms."
+    paragraphs = (
+        "slo-scaler demo: an emulated vLLM fleet, a stand-in for KEDA and the HPA, and the real scaler between them.",
+        f"Page {at.page}",
+        f"Gate {at.state}",
+        f"KEDA {at.keda} (gRPC)",
+        f"Times are compressed: {squeezed}. Latencies are not.",
+        f"{objectives} The gateway's gate is set to {does}; clients do not retry. Seed {scenario.seed}.",
     )
+    return "\n".join(fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False) for text in paragraphs)
 
 
 def line(sample: Sample, scenario: Scenario) -> str:
     """One sample on one line."""
+    observes = _observes(scenario)
+    passed = (
+        f"would refuse {sample.would_refuse_per_s:4.1f}/s" if observes else f"admitted {sample.admitted_per_s:4.1f}/s"
+    )
+    fraction = f"{'would admit' if observes else 'fraction told'} {100 * sample.admit_ratio:3.0f} %"
     return (
         f"{sample.at_s:5.1f} s  {_phase(sample, scenario):<10}  {sample.state.value:<7}  "
-        f"offered {sample.offered_per_s:4.1f}/s  admitted {sample.admitted_per_s:4.1f}/s ({sample.admit_ratio:4.0%})  "
+        f"last {RATE_S:g} s: offered {sample.offered_per_s:4.1f}/s, {passed}  {fraction}  "
         f"wait {sample.queue_wait_s:5.2f}/{TTFT_BUDGET_S:g} s  "
-        f"desired {sample.desired}  starting {sample.starting}  ready {sample.ready}  | {sample.reason}"
+        f"desired {sample.desired}  starting {sample.starting}  ready {sample.ready}  "
+        f"| {sample.state_because}  | {sample.reason}"
     )
 
 
 def picture(sample: Sample, scenario: Scenario) -> RenderableType:
-    """One sample as a panel."""
+    """One sample as a panel. The cursor rests on the empty line below, where a terminal's ^C spoils nothing."""
+    observes, colour = _observes(scenario), COLOURS[sample.state]
+    passed = (
+        f"would refuse {sample.would_refuse_per_s:.1f}/s" if observes else f"admitted {sample.admitted_per_s:.1f}/s"
+    )
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="bright_black")
+    table.add_column(style="bright_black", no_wrap=True)
     table.add_column()
-    table.add_row("time", f"{sample.at_s:.0f} of {scenario.seconds:g} s, {_phase(sample, scenario)}")
-    table.add_row("traffic", f"offered {sample.offered_per_s:.1f}/s, admitted {sample.admitted_per_s:.1f}/s")
-    table.add_row("state", Text(sample.state.value, style=f"bold {COLOURS[sample.state]}"))
+    table.add_row("time", _time(sample, scenario))
+    table.add_row("state", _state(sample))
     table.add_row("queue wait", _bar(sample))
-    table.add_row("admit", f"{sample.admit_ratio:.0%} of requests")
+    table.add_row(f"last {RATE_S:g} s", f"offered {sample.offered_per_s:.1f}/s, {passed}")
+    table.add_row("fraction told", f"{'would admit ' if observes else ''}{100 * sample.admit_ratio:.0f} %")
     table.add_row("replicas", _replicas(sample))
-    table.add_row("because", sample.reason)
-    return Group(
-        Text(title(scenario), style="bright_black"), Panel(table, title="demo/llm", border_style=COLOURS[sample.state])
-    )
+    table.add_row("because", Text(sample.reason))
+    return Group(Panel(table, title=str(KEY), border_style=colour), Text())
 
 
-def summary_text(summary: Summary) -> str:
-    """The summary for a person."""
-    score, rpcs, cpu = summary.requests, summary.rpcs, summary.cpu_cores
-    states = " -> ".join(f"{entered.state} {entered.at_s:.0f} s" for entered in summary.states)
-    would = f", {summary.would_refuse} would have been refused" if summary.would_refuse else ""
-    within = f"{_percent(score.attained_ratio)} of offered, {_percent(score.attained_of_admitted_ratio)} of admitted"
-    asked = f"{sum(rpcs.answered.values())} calls answered, {len(rpcs.failures)} failed, {rpcs.pushed} messages pushed"
-    worked = "The loop worked." if summary.ok else f"The loop did not work: {'; '.join(summary.problems)}."
-    lines = [
-        "",
-        f"States: {states}",
-        f"Requests: {score.requests}; {score.refused} refused, {score.failed} failed, {score.unfinished} unfinished{would}",
-        f"Within TTFT and TPOT: {within}",
-        *(_phase_line(phase) for phase in summary.phases),
-        f"KEDA: {asked}",
-        f"CPU: {cpu.fleet:.2f} cores the fleet, {cpu.rest:.2f} scaler, gateway and clients",
-        worked,
-    ]
-    return "\n".join(lines)
+def _observes(scenario: Scenario) -> bool:
+    return scenario.gate is GateMode.OBSERVE
 
 
-def _phase_line(phase: PhaseScore) -> str:
-    return (
-        f"  {phase.name:<10} {phase.start_s:3.0f}-{phase.end_s:3.0f} s: offered {phase.offered_per_s:4.1f}/s, admitted "
-        f"{phase.admitted_per_s:4.1f}/s, at most {phase.desired_max} desired and {phase.ready_max} ready, "
-        f"{_percent(phase.score.attained_ratio)} of offered within both, {_percent(phase.score.attained_of_admitted_ratio)} of admitted"
-    )
-
-
-def _percent(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.1%}"
+def _time(sample: Sample, scenario: Scenario) -> str:
+    if sample.at_s >= scenario.seconds:
+        return f"{scenario.seconds:g} of {scenario.seconds:g} s, finishing what is under way"
+    return f"{int(sample.at_s)} of {scenario.seconds:g} s, {_phase(sample, scenario)}"
 
 
 def _phase(sample: Sample, scenario: Scenario) -> str:
     return next((p.name for p in scenario.phases if sample.at_s < p.end_s), "finishing")
+
+
+def _state(sample: Sample) -> Text:
+    """The sentence begins with the state and for how long it has been that."""
+    told = Text(sample.state_because)
+    told.highlight_words([sample.state.value], f"bold {COLOURS[sample.state]}")
+    return told
 
 
 def _bar(sample: Sample) -> Text:

@@ -20,12 +20,17 @@ P95 = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The demo at one instant, ``at_s`` seconds after traffic began. ``asked`` is what the HPA has asked the cluster for."""
+    """The demo at one instant, ``at_s`` seconds after traffic began. ``asked`` is what the HPA has asked the cluster for.
+
+    Rates are means over one interval. ``would_refuse_per_s`` is what a gate that only observes let through against its dice.
+    """
 
     at_s: float
     offered_per_s: float
     admitted_per_s: float
+    would_refuse_per_s: float
     state: Pressure
+    state_because: str
     admit_ratio: float
     queue_wait_s: float
     desired: int
@@ -54,7 +59,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Everything recorded in one run."""
+    """Everything recorded in one run. ``cut_at_s``: when it was ended before its time, in seconds after traffic began."""
 
     scenario: Scenario
     samples: tuple[Sample, ...]
@@ -62,6 +67,7 @@ class Record:
     gateway: Counts
     rpcs: Rpcs
     cpu: Cpu
+    cut_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,13 @@ class PhaseScore:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is printed. ``problems`` is empty when the loop worked."""
+    """What is printed. ``problems`` is empty when the loop worked; a run that was cut short is not judged, and has that one."""
 
     ok: bool
     problems: tuple[str, ...]
     seed: int
     seconds: float
+    cut_at_s: float | None
     gate: str
     objectives: dict[str, float]
     compression: tuple[dict[str, Any], ...]
@@ -137,15 +144,16 @@ def summarize(record: Record) -> Summary:
         problems=found,
         seed=scenario.seed,
         seconds=scenario.seconds,
+        cut_at_s=record.cut_at_s,
         gate=scenario.gate.value,
         objectives={"ttft_s": TTFT_BUDGET_S, "tpot_s": TPOT_BUDGET_S},
         compression=tuple({**asdict(c), "factor": c.factor} for c in COMPRESSIONS),
         states=states,
         first_red_at_s=red,
         green_again_at_s=None if red is None else _next_green(states, red),
-        requests=score(record.outcomes),
+        requests=score(record.outcomes, cut=record.cut_at_s is not None),
         would_refuse=record.gateway.would_refuse,
-        phases=tuple(_phase(phase, record) for phase in scenario.phases),
+        phases=tuple(_phase(phase, record) for phase in _played(record)),
         rpcs=record.rpcs,
         cpu_cores=record.cpu,
         series=tuple(_thinned(record.samples)),
@@ -158,19 +166,20 @@ def entered(samples: Sequence[Sample]) -> tuple[Entered, ...]:
     return tuple(Entered(sample.state.value, round(sample.at_s, 2)) for sample in (*samples[:1], *changed))
 
 
-def score(outcomes: Iterable[Outcome]) -> Score:
-    """How these requests fared."""
+def score(outcomes: Iterable[Outcome], *, cut: bool = False) -> Score:
+    """How these requests fared. In a run that was cut short, those under way then have missed nothing, and are left out of shares."""
     found = tuple(outcomes)
     by = {ending: [o for o in found if o.ending is ending] for ending in Ending}
     attained = sum(map(attains, found))
-    admitted = len(found) - len(by[Ending.REFUSED])
+    offered = len(found) - (len(by[Ending.UNFINISHED]) if cut else 0)
+    admitted = offered - len(by[Ending.REFUSED])
     return Score(
         requests=len(found),
         completed=len(by[Ending.COMPLETED]),
         refused=len(by[Ending.REFUSED]),
         failed=len(by[Ending.FAILED]),
         unfinished=len(by[Ending.UNFINISHED]),
-        attained_ratio=round(attained / len(found), 4) if found else None,
+        attained_ratio=round(attained / offered, 4) if offered else None,
         attained_of_admitted_ratio=round(attained / admitted, 4) if admitted else None,
         ttft_p95_s=quantile([o.ttft_s for o in by[Ending.COMPLETED] if o.ttft_s is not None], P95),
         tpot_p95_s=quantile([o.tpot_s for o in by[Ending.COMPLETED] if o.tpot_s is not None], P95),
@@ -192,6 +201,8 @@ def quantile(values: Iterable[float], q: float) -> float | None:
 
 def problems(record: Record) -> tuple[str, ...]:
     """Why the loop did not work, a sentence each; nothing when it did."""
+    if record.cut_at_s is not None:
+        return (f"cut short after {record.cut_at_s:g} s",)
     late = [failure for failure in record.rpcs.failures if not failure.cold]
     desired = max((sample.desired for sample in record.samples), default=0)
     ready = max((sample.ready for sample in record.samples), default=0)
@@ -209,10 +220,18 @@ def problems(record: Record) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _played(record: Record) -> Iterable[Phase]:
+    """The phases as far as they were played."""
+    until_s = record.scenario.seconds if record.cut_at_s is None else record.cut_at_s
+    for phase in record.scenario.phases:
+        if phase.start_s < until_s:
+            yield replace(phase, end_s=min(phase.end_s, until_s))
+
+
 def _phase(phase: Phase, record: Record) -> PhaseScore:
     outcomes = [o for o in record.outcomes if phase.start_s <= o.at_s < phase.end_s]
     samples = [s for s in record.samples if phase.start_s <= s.at_s < phase.end_s]
-    found, length_s = score(outcomes), phase.end_s - phase.start_s
+    found, length_s = score(outcomes, cut=record.cut_at_s is not None), phase.end_s - phase.start_s
     return PhaseScore(
         name=phase.name,
         start_s=phase.start_s,
@@ -240,6 +259,7 @@ def _thinned(samples: Iterable[Sample]) -> Iterable[Sample]:
                 at_s=round(sample.at_s, 2),
                 offered_per_s=round(sample.offered_per_s, 2),
                 admitted_per_s=round(sample.admitted_per_s, 2),
+                would_refuse_per_s=round(sample.would_refuse_per_s, 2),
                 admit_ratio=round(sample.admit_ratio, 3),
                 queue_wait_s=round(min(sample.queue_wait_s, 3600.0), 3),
             )

@@ -50,25 +50,24 @@ class Traffic:
         self._clock = clock
 
     async def play(self, arrivals: Iterable[Arrival], started_at: float) -> None:
-        """Send each request at its time after ``started_at``, whatever became of those before it."""
-        tasks: set[asyncio.Task[None]] = set()
-        for arrival in arrivals:
-            await asyncio.sleep(max(0.0, started_at + arrival.at_s - self._clock()))
-            if not self._gateway.admit(self._clock()):
-                self.outcomes.append(Outcome(arrival.at_s, Ending.REFUSED))
-                continue
-            task = asyncio.create_task(self._request(arrival))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        await self._finish(set(tasks))
+        """Send each request at its time after ``started_at``, whatever became of those before it.
 
-    async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
-        if not tasks:
-            return
-        _, pending = await asyncio.wait(tasks, timeout=PATIENCE_S)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        What is still under way at the end is unfinished, also when that end is a cancellation.
+        """
+        tasks: set[asyncio.Task[None]] = set()
+        try:
+            for arrival in arrivals:
+                await asyncio.sleep(max(0.0, started_at + arrival.at_s - self._clock()))
+                if not self._gateway.admit(self._clock()):
+                    self.outcomes.append(Outcome(arrival.at_s, Ending.REFUSED))
+                    continue
+                task = asyncio.create_task(self._request(arrival))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            if tasks:
+                await asyncio.wait(set(tasks), timeout=PATIENCE_S)
+        finally:
+            await _ended(set(tasks))
 
     async def _request(self, arrival: Arrival) -> None:
         outcome = Outcome(arrival.at_s, Ending.UNFINISHED)
@@ -102,3 +101,9 @@ class Traffic:
             return Outcome(arrival.at_s, Ending.FAILED)
         tpot_s = (last_at - first_at) / max(1, arrival.output_tokens - 1)
         return Outcome(arrival.at_s, Ending.COMPLETED, first_at - sent_at, tpot_s)
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -26,6 +26,9 @@ from math import inf
 from scaler.core.model import Absent, Histogram, Reading, Signal
 from scaler.engines.samples import Sample, Samples, collapsed, histogram, summed
 
+MOST_REQUESTS = 100_000
+"""More running or waiting requests than any engine holds: such a gauge is garbled, and would ask for every replica there is."""
+
 __all__ = ["Across", "Buckets", "Engine", "Number", "OneHot", "Sample", "Samples", "select", "spelled"]
 
 

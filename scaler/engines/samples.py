@@ -1,17 +1,21 @@
 """The lines of one page as values, and how several copies and several ranks of one number become one.
 
-Whatever cannot be a value (NaN, infinite, negative, a histogram that falls or lacks ``+Inf``) makes the whole number
+Whatever cannot be a value (NaN, infinite, negative, far too many, a histogram that falls or lacks ``+Inf``) makes the whole number
 None: half a sum is a wrong number, and a wrong number is worse than none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, isnan, nan
 from typing import NamedTuple
 
 from scaler.core.model import Histogram
+
+MOST_EDGES, MOST_LINES = 256, 20_000
+"""More edges in one histogram, or more lines of one name, than any engine has: a page that makes every tick slow for everybody.
+The largest page seen, eight data-parallel ranks, has 23 edges and some 200 lines of a name."""
 
 
 class Sample(NamedTuple):
@@ -28,9 +32,11 @@ Key = tuple[str, ...]
 """The values of the labels that tell one series from another."""
 
 
-def collapsed(found: Iterable[Sample], labels: Sequence[str]) -> dict[Key, float] | None:
+def collapsed(found: Sequence[Sample], labels: Sequence[str]) -> dict[Key, float] | None:
     """The largest of the copies of each series; None if there is no series, or if one line cannot be a value."""
     best: dict[Key, float] = {}
+    if len(found) > MOST_LINES:
+        return None
     for sample in found:
         if not 0.0 <= sample.value < inf:  # not true of NaN either
             return None
@@ -63,7 +69,11 @@ def histogram(buckets: Sequence[Sample], sums: Sequence[Sample], labels: Key) ->
 
 def _ladders(buckets: Sequence[Sample], labels: Key) -> dict[Key, dict[float, float]] | None:
     """The cumulative counts by upper edge of each series; None unless all have ``+Inf`` and none ever falls."""
+    if len(buckets) > MOST_LINES:
+        return None
     edges = {text: _edge(text) for text in {sample.labels.get("le", "") for sample in buckets}}
+    if len(edges) > MOST_EDGES:
+        return None
     counts = collapsed(buckets, ("le", *labels))
     if counts is None or any(isnan(edge) for edge in edges.values()):
         return None

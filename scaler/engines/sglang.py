@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from scaler.core.model import Absent
-from scaler.engines.row import Across, Buckets, Engine, Number, spelled
+from scaler.engines.row import MOST_REQUESTS, Across, Buckets, Engine, Number, spelled
 
 _names = partial(spelled, ("sglang:", "sglang_"))
 
@@ -26,8 +26,8 @@ SGLANG = Engine(
     proofs=(_GENERATION_TOKENS, Number(_names("time_to_first_token_seconds_count"), parts=_STREAMING)),
     # It warms up with a request of its own, so a page without gauges is not the page of an unused engine.
     unused_gauge=Absent.UNKNOWN,
-    running=Number(_names("num_running_reqs")),
-    waiting=Number(_names("num_queue_reqs")),
+    running=Number(_names("num_running_reqs"), at_most=MOST_REQUESTS),
+    waiting=Number(_names("num_queue_reqs"), at_most=MOST_REQUESTS),
     kv_usage=Number(_names("token_usage"), across=Across.MAX, at_most=1.0),
     generation_tokens=_GENERATION_TOKENS,
     preemptions=Number(_names("num_retracted_requests_total")),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from scaler.engines.row import Across, Buckets, Engine, Number, OneHot, spelled
+from scaler.engines.row import MOST_REQUESTS, Across, Buckets, Engine, Number, OneHot, spelled
 
 # Pipelines that cannot carry a colon (OpenTelemetry, Datadog) write `vllm_`; Ray puts its own prefix before either
 # form.
@@ -33,8 +33,10 @@ VLLM = Engine(
     # With several API servers or data-parallel ranks the gauges have no sample before the first step of the engine,
     # while these counters stand at zero. With --disable-log-stats there is no line of vLLM's at all.
     proofs=(_GENERATION_TOKENS, Number(_names("time_to_first_token_seconds_count"))),
-    running=Number(_names("num_requests_running")),
-    waiting=Number(_names("num_requests_waiting", "num_requests_waiting_by_reason"), parts=("reason",)),
+    running=Number(_names("num_requests_running"), at_most=MOST_REQUESTS),
+    waiting=Number(
+        _names("num_requests_waiting", "num_requests_waiting_by_reason"), parts=("reason",), at_most=MOST_REQUESTS
+    ),
     kv_usage=Number(_names("kv_cache_usage_perc", "gpu_cache_usage_perc"), across=Across.MAX, at_most=1.0),
     generation_tokens=_GENERATION_TOKENS,
     preemptions=Number(_names("num_preemptions_total", "num_preemptions_total_total")),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from scaler.api.certificates import ServerTls
 from scaler.core.model import WorkloadKey
 from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
 from scaler.errors import ConfigError
-from scaler.settings.sections import FileSections
+from scaler.settings.sections import SHAPES, FileSections
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.promql import Template
 from scaler.sources.scrape import ScrapeSettings
@@ -45,6 +47,19 @@ class Configuration:
     demands: Mapping[str, DemandQueries] = field(default_factory=dict)
     tls: ServerTls | None = None
     warnings: tuple[str, ...] = ()
+
+
+class NoDuplicates(yaml.SafeLoader):
+    """YAML in which a key that stands twice is a fault: the last one would win silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - YAML's signature
+        """A mapping whose keys are all different."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 def schema() -> dict[str, Any]:
@@ -82,14 +97,14 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
 
 def _validated(text: str) -> FileSections:
     try:
-        loaded = yaml.safe_load(text)
+        loaded = yaml.load(text, Loader=NoDuplicates)  # noqa: S506 - a safe loader, that also refuses duplicate keys
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{_place(error)}") from None
     try:
         return FileSections.model_validate({} if loaded is None else loaded)
     except ValidationError as error:
         found = error.errors(include_input=False)
-        raise ConfigError(*(_fault(fault["loc"], fault["msg"]) for fault in found)) from None
+        raise ConfigError(*(_fault(fault) for fault in found)) from None
 
 
 def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple[WorkloadSpec, ...]:
@@ -107,6 +122,7 @@ def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple
 
 def _section_faults(file: FileSections) -> list[str]:
     found = [f"classes.{name}.{fault}" for name, entry in file.classes.items() for fault in entry.faults()]
+    found += [f"workloads.{name}.{fault}" for name, entry in file.workloads.items() for fault in entry.faults()]
     return found + [f"scrape.{name}.{fault}" for name, entry in file.scrape.items() for fault in entry.faults()]
 
 
@@ -152,8 +168,36 @@ def _key(name: str) -> WorkloadKey:
     return WorkloadKey(namespace, workload)
 
 
-def _fault(location: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(str(part) for part in location) or 'file'}: {message}"
+def _fault(fault: ErrorDetails) -> str:
+    """A fault by its place; where the reason is a shape, the shape is told in words."""
+    location = tuple(part for part in fault["loc"] if part != "[key]")
+    place = ".".join(str(part) for part in location) or "file"
+    if fault["type"] == "extra_forbidden":
+        known = _known_at(location)
+        near = difflib.get_close_matches(str(location[-1]), known, n=1)
+        return f"{place}: unknown key" + (f", did you mean {near[0]}?" if near else f"; known are {', '.join(known)}")
+    if fault["type"] == "string_pattern_mismatch":
+        return f"{place}: {SHAPES.get(fault['ctx']['pattern'], fault['msg'])}"
+    if fault["type"] == "model_type":
+        return f"{place}: a mapping is needed here"
+    return f"{place}: {fault['msg']}"
+
+
+def _known_at(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are known in the section where an unknown one stands."""
+    section: type[BaseModel] = FileSections
+    for part in location[:-1]:
+        field = section.model_fields.get(str(part))
+        inner = None if field is None else next(iter(_sections_in(field.annotation)), None)
+        section = section if inner is None else inner
+    return sorted(section.model_fields)
+
+
+def _sections_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _sections_in(inner)
 
 
 def _place(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from scaler.api.certificates import ServerTls
 from scaler.core.capacity import Profile
@@ -13,14 +13,31 @@ from scaler.core.model import GateMode, Objective, RequestClass
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.scrape import ScrapeSettings
 from scaler.sources.targets import NamedTargets
-from scaler.workload import KEYS
+from scaler.workload import KEYS, LONGEST_S, MOST_CONCURRENCY, SHORTEST_S
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+ADDRESS = r"^[^\s/]+:\d{1,5}$"
+URL = r"^https?://\S+$"
+LABEL = r"^[A-Za-z_][A-Za-z0-9_]*$"
+NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+WORKLOAD = r"^[^/\s]+/[^/\s]+$"
+PAGE = r"^/\S*$"
+SHAPES = {
+    ADDRESS: "write it as host:port, e.g. 10.0.0.7:8000, without http://",
+    URL: "write it as http://host:port or https://host:port",
+    LABEL: "a label name has letters, digits and _ only",
+    NAME: "a name has letters, digits and -, _ or . between them",
+    WORKLOAD: "write it as namespace/name",
+    PAGE: "a path begins with /",
+}
+"""What each pattern asks for, in words."""
+
+Positive = Annotated[float, Field(ge=SHORTEST_S, le=LONGEST_S)]
+Concurrency = Annotated[float, Field(ge=0.1, le=MOST_CONCURRENCY)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Address = Annotated[str, Field(pattern=r"^\S+:\d{1,5}$", description="host:port")]
-Label = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Url = Annotated[str, Field(pattern=r"^https?://\S+$")]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+Address = Annotated[str, Field(pattern=ADDRESS, description="host:port")]
+Label = Annotated[str, Field(pattern=LABEL)]
+Url = Annotated[str, Field(pattern=URL)]
+Name = Annotated[str, Field(pattern=NAME)]
 
 
 class Section(BaseModel):
@@ -80,7 +97,7 @@ class ScrapeSection(Section):
 
     scheme: Literal["auto", "http", "https"] = "auto"
     port: Annotated[int, Field(ge=1, le=65535)] | Literal["auto"] = "auto"
-    path: Annotated[str, Field(pattern=r"^/\S*$")] = "/metrics"
+    path: Annotated[str, Field(pattern=PAGE)] = "/metrics"
     ca_file: str | None = None
     insecure: bool = False
     bearer_token_file: str | None = None
@@ -115,7 +132,7 @@ class MatchSection(Section):
 class ProfileSection(Section):
     """The result of a load test with one model, GPU and token mix."""
 
-    safe_concurrency: Positive
+    safe_concurrency: Concurrency
     safe_rate_per_s: Positive | None = None
     unloaded_ttft_s: Positive | None = None
     mix: MixSection | None = None
@@ -189,15 +206,28 @@ class DemandSection(Section):
         return [(key, query) for key, query in both if query is not None]
 
 
+def _as_written(value: object) -> object:
+    """A number or a truth value as KEDA's metadata writes it: in YAML the quotes are easily forgotten."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value) if isinstance(value, int) else value
+
+
 class WorkloadSection(Section):
     """A workload by namespace/name of its ScaledObject: where its replicas are, and optionally its trigger metadata."""
 
     targets: tuple[Address, ...] = ()
     dns: Address | None = None
-    metadata: Mapping[str, str] = Field(
+    metadata: Mapping[str, Annotated[str, BeforeValidator(_as_written)]] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"enum": [*sorted(KEYS)]}}
     )
     shadow: Literal[False] = False
+
+    def faults(self) -> list[str]:
+        """What is wrong with the keys together."""
+        if len(set(self.targets)) < len(self.targets):
+            return ["targets: an address stands twice; each is one replica"]
+        return []
 
     def value(self) -> NamedTargets:
         return NamedTargets(self.targets, self.dns)
@@ -214,6 +244,4 @@ class FileSections(Section):
     tenants: TenantsSection | None = None
     prices: Mapping[str, Positive] = Field(default_factory=dict)
     demand: Mapping[Name, DemandSection] = Field(default_factory=dict)
-    workloads: Mapping[Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+$")], WorkloadSection] = Field(
-        default_factory=dict
-    )
+    workloads: Mapping[Annotated[str, Field(pattern=WORKLOAD)], WorkloadSection] = Field(default_factory=dict)

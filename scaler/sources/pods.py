@@ -58,7 +58,7 @@ class PodSource:
         clock: Callable[[], float],
         *,
         timeout_s: float = 1.5,
-        body_cap: int = 4 * 1024 * 1024,
+        body_cap: int = 2 * 1024 * 1024,
         lanes: int = 64,
     ) -> None:
         self._scraper = scraper

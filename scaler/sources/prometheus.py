@@ -144,16 +144,19 @@ class PrometheusSource:
         return reading
 
     async def _refreshed(self, engine: Engine, namespace: str, age_s: float) -> None:
-        """Return when the newest poll of this namespace ended no longer than ``age_s`` ago, or nobody wishes for it any more."""
-        key = engine.name, namespace
-        while key in self._wishes and self._is_due(key, age_s):
+        """Return when a poll of this namespace ended since the call, or no longer than ``age_s`` before it.
+
+        Or when nobody wishes for it any more.
+        """
+        key, oldest = (engine.name, namespace), self._clock() - age_s
+        while key in self._wishes and self._is_due(key, oldest):
             if self._flight is None or self._flight.done():
                 self._flight = asyncio.create_task(self._poll(), name=f"poll {self.settings.url}")
             await asyncio.shield(self._flight)
 
-    def _is_due(self, key: tuple[str, str], age_s: float) -> bool:
+    def _is_due(self, key: tuple[str, str], oldest: float) -> bool:
         polled = self._known.get(key)
-        return polled is None or self._clock() - polled.at >= age_s
+        return polled is None or polled.at <= oldest
 
     def _current(self) -> list[_Wish]:
         """The wishes that somebody still has; the rest is forgotten."""
@@ -164,10 +167,11 @@ class PrometheusSource:
 
     async def _poll(self) -> None:
         """Ask for all that is older than half an interval, whoever asked first."""
-        deadline = self._clock() + self.settings.timeout_s
+        now = self._clock()
+        deadline, oldest = now + self.settings.timeout_s, now - SHARED_RATIO * self.settings.interval_s
         due: dict[str, tuple[Engine, list[str]]] = {}
         for wish in self._current():
-            if self._is_due((wish.engine.name, wish.namespace), SHARED_RATIO * self.settings.interval_s):
+            if self._is_due((wish.engine.name, wish.namespace), oldest):
                 due.setdefault(wish.engine.name, (wish.engine, []))[1].append(wish.namespace)
         await asyncio.gather(*(self._ask(engine, namespaces, deadline) for engine, namespaces in due.values()))
 

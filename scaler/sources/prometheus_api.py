@@ -180,15 +180,16 @@ def _answer(result: Any, response: Decoded) -> Answer:
     if document.get("status") != "success":
         raise SourceError(said(document) or "status is not success")
     warnings = document.get("warnings")
+    if not warnings and document.get("isPartial") is True:
+        warnings = ["the server says so"]  # as VictoriaMetrics does
     partial = short("; ".join(map(str, warnings))) if isinstance(warnings, list) else ""
-    try:
+    if response.evaluated_at is not None or not result:
+        return Answer(tuple(result), response.evaluated_at, partial)
+    try:  # a scalar, or a vector that is spelled in another order
         rows = (
-            [({}, result)]
-            if result and not isinstance(result[0], Mapping)
-            else [(r["metric"], r["value"]) for r in result]
+            [({**row["metric"]}, row["value"]) for row in result] if isinstance(result[0], Mapping) else [({}, result)]
         )
-        samples = tuple([Sample(labels, float(value)) for labels, (_, value) in rows])
-        at = float(rows[0][1][0]) if rows else None
-    except (KeyError, TypeError, ValueError, IndexError):
+        samples = tuple(Sample(labels, float(value)) for labels, (_, value) in rows)
+        return Answer(samples, float(rows[0][1][0]), partial)
+    except (KeyError, IndexError, TypeError, ValueError):
         raise SourceError("result is no vector of numbers") from None
-    return Answer(samples, at, partial)

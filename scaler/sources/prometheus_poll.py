@@ -50,9 +50,10 @@ class Plan:
 
     def slices(self, wanted: Signals, namespaces: Sequence[str]) -> list[tuple[str, ...]]:
         """The edges of a histogram in groups whose answers stay below the limit."""
-        edges = tuple(dict.fromkeys(edge for name in wanted.buckets for edge in self.edges.get(name, ())))
+        present = [self.edges[name] for name in wanted.buckets if name in self.edges]
+        edges = tuple(dict.fromkeys(edge for each in present for edge in each))
         ranks = sum(self.ranks.get(namespace, 0.0) for namespace in namespaces)
-        parts = min(ceil(len(wanted.buckets) * ranks * (len(edges) + 1) / SERIES_LIMIT), len(edges))
+        parts = min(ceil(len(present) * ranks * (len(edges) + 1) / SERIES_LIMIT), len(edges))
         if parts <= 1:
             return [edges]
         size = ceil(len(edges) / parts)

@@ -18,6 +18,7 @@ from typing import Literal
 import aiohttp
 
 from scaler.errors import SourceError
+from scaler.sources.names import Resolver
 
 REFRESH_S = 5.0
 ATTEMPTS = 3
@@ -112,6 +113,7 @@ async def scraping(
     """What a ``PodSource`` reads through, while the context is open. ``refresh_s`` is how often the files are looked at."""
     connector = aiohttp.TCPConnector(
         limit=0,  # the lanes of each pass are the limit: a pool of all workloads would let one starve the others
+        resolver=Resolver(),
         keepalive_timeout=4.0,  # below the 5 s after which uvicorn hangs up: no request meets a closing connection
     )
     async with aiohttp.ClientSession(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
 from scaler.control.ports import Clock, Snapshot, Target
 from scaler.core.model import ReplicaSet, WorkloadKey
+from scaler.sources.names import Lookups, Question
 
 RESOLVE_EVERY_S = 5.0
-RESOLVE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,9 @@ class ConfiguredReplicas:
     A name that does not resolve says nothing about replicas: what was known before stands, and its age shows.
     """
 
-    def __init__(self, named: Mapping[WorkloadKey, NamedTargets], clock: Clock) -> None:
+    def __init__(self, named: Mapping[WorkloadKey, NamedTargets], clock: Clock, lookups: Lookups | None = None) -> None:
         """Nothing is resolved yet."""
+        self._lookups = lookups or Lookups()
         self._named = named
         self._clock = clock
         self._resolved: dict[WorkloadKey, tuple[float, tuple[str, ...]]] = {}
@@ -66,9 +66,9 @@ class ConfiguredReplicas:
         self._named = named
 
     async def resolve(self) -> None:
-        """Resolve every name once, all at the same time, each within two seconds."""
+        """Resolve every name once, all at the same time, each within the time that a lookup may take."""
         keys = [key for key, named in self._named.items() if named.dns is not None]
-        answers = await asyncio.gather(*(_resolve(self._named[key].dns or "") for key in keys))
+        answers = await asyncio.gather(*(self._resolve(self._named[key].dns or "") for key in keys))
         for key, found in zip(keys, answers, strict=True):
             if found is not None and key in self._named:
                 self._resolved[key] = (self._clock(), found)
@@ -79,15 +79,13 @@ class ConfiguredReplicas:
             await self.resolve()
             await asyncio.sleep(RESOLVE_EVERY_S)
 
-
-async def _resolve(name: str) -> tuple[str, ...] | None:
-    host, _, port = name.rpartition(":")
-    try:
-        async with asyncio.timeout(RESOLVE_TIMEOUT_S):
-            found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError):
-        return None
-    return tuple(sorted({_host_port(str(address[0]), int(port)) for *_, address in found}))
+    async def _resolve(self, name: str) -> tuple[str, ...] | None:
+        host, _, port = name.rpartition(":")
+        try:
+            found = await self._lookups.infos(Question(host, int(port)))
+        except (OSError, UnicodeError):
+            return None
+        return tuple(sorted({_host_port(str(address[0]), int(port)) for *_, address in found}))
 
 
 def _host_port(address: str, port: int) -> str:

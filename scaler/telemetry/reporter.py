@@ -8,6 +8,7 @@ values never come near this module.
 from __future__ import annotations
 
 import json
+import threading
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -24,7 +25,11 @@ from scaler.core.explain import binding
 from scaler.core.model import Missing, WorkloadKey
 from scaler.core.plain import plain
 from scaler.core.retry import age_s
+from scaler.telemetry.counts import Counts
 from scaler.telemetry.gauges import WORKLOAD, OnBoard
+from scaler.telemetry.libraries import LibraryError
+from scaler.telemetry.lines import lines_to
+from scaler.telemetry.seldom import Seldom
 
 if TYPE_CHECKING:
     import grpc
@@ -32,34 +37,15 @@ if TYPE_CHECKING:
     from scaler.control.board import Board
     from scaler.control.ports import Clock
 
-REPEAT_S = 60.0
-"""How often a failure that goes on is told again."""
-REMEMBERED_KINDS = 256
-TICK_BUCKETS_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
-RPC_BUCKETS_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 60.0, 600.0)
+CLOSE_WITHIN_S = 1.0
 DEFAULT_SERVICE = "externalscaler.ExternalScaler"
 
 
-class _Seldom:
-    """Lets the first of a kind through, then one a minute, with the number of those that were held back."""
+class _Levels:
+    """What structlog calls with a rendered line, by the name of its level."""
 
-    def __init__(self) -> None:
-        self._last: dict[Hashable, tuple[float, int]] = {}
-        self._enough = REMEMBERED_KINDS
-
-    def held_back(self, kind: Hashable, now: float) -> int | None:
-        """How many of that kind were held back before this one; None when this one is, too."""
-        told_at, held = self._last.get(kind, (None, 0))
-        if told_at is not None and now - told_at < REPEAT_S:
-            self._last[kind] = told_at, held + 1
-            return None
-        if len(self._last) >= self._enough:
-            self._last = {k: last for k, last in self._last.items() if now - last[0] < REPEAT_S}
-            self._enough = max(
-                REMEMBERED_KINDS, 2 * len(self._last)
-            )  # so that cleaning is rare even when all are fresh
-        self._last[kind] = now, 0
-        return held
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = write
 
 
 @dataclass(slots=True)
@@ -67,7 +53,7 @@ class _Memory:
     """What was last told of one workload, and what was counted."""
 
     told: object = None
-    seldom: _Seldom = field(default_factory=_Seldom)
+    seldom: Seldom = field(default_factory=Seldom)
     scrape_failures: int = 0
 
 
@@ -75,40 +61,21 @@ class Reporter:
     """Implements ``control.ports.Telemetry`` and is told of RPCs. ``registry`` is what ``/metrics`` shows."""
 
     def __init__(self, board: Board, clock: Clock, wall: Callable[[], float], stream: TextIO) -> None:
-        """``wall`` gives seconds since 1970 and stamps the lines that go to ``stream``."""
+        """``wall`` gives seconds since 1970 and stamps the lines that go to ``stream``, whose reader may stall or go away."""
         self.registry = CollectorRegistry()
         self._clock, self._wall = clock, wall
         self._memories: dict[WorkloadKey, _Memory] = {}
-        self._seldom = _Seldom()
+        self._seldom = Seldom()
+        self._library_lock, self._library_seldom = threading.Lock(), Seldom()
+        self._counts = Counts(self.registry)
+        self._lines = lines_to(stream, self._counts.unwritten.inc)
         self._log: Any = structlog.wrap_logger(
-            structlog.WriteLogger(stream),
+            _Levels(self._lines.write),
             processors=[structlog.processors.add_log_level, self._stamped, _rendered],
             wrapper_class=structlog.make_filtering_bound_logger(0),
         )
-        told = self.registry
-        self._ticks = Histogram(
-            "slo_scaler_tick_duration_seconds", "Duration of one tick", registry=told, buckets=TICK_BUCKETS_S
-        )
-        self._crashes = Counter("slo_scaler_crashes", "Ticks that raised something unexpected", registry=told)
-        self._failures = Counter(
-            "slo_scaler_handler_failures", "Unexpected errors in handlers", ("method",), registry=told
-        )
-        self._configuration = Gauge(
-            "slo_scaler_configuration_valid", "1 while the newest configuration file is the one in use", registry=told
-        )
-        self._unwritten = Counter("slo_scaler_log_lines_lost", "Log lines that could not be written", registry=told)
-        self._handled = Counter(
-            "grpc_server_handled", "RPCs ended", ("grpc_service", "grpc_method", "grpc_code"), registry=told
-        )
-        self._handling = Histogram(
-            "grpc_server_handling_seconds",
-            "Duration of RPCs",
-            ("grpc_service", "grpc_method"),
-            registry=told,
-            buckets=RPC_BUCKETS_S,
-        )
-        told.register(OnBoard(board, clock))
-        told.register(_Counted(self._memories))
+        self.registry.register(OnBoard(board, clock))
+        self.registry.register(_Counted(self._memories))
 
     def listening(self, **ports: int) -> None:
         """The process answers on these ports."""
@@ -116,7 +83,7 @@ class Reporter:
 
     def configured(self, faults: tuple[str, ...], warnings: tuple[str, ...] = ()) -> None:
         """A new version of the configuration file was taken, or refused for these faults."""
-        self._configuration.set(0 if faults else 1)
+        self._counts.configuration.set(0 if faults else 1)
         if faults:
             self._write("error", "configuration_refused", None, faults=faults)
         else:
@@ -131,7 +98,7 @@ class Reporter:
 
     def ticked(self, outcome: Decision | Pending, took_s: float) -> None:
         """Count the tick; write a line if it changed something or failed in a new way."""
-        self._ticks.observe(took_s)
+        self._counts.ticks.observe(took_s)
         memory = self._memory(outcome.key)
         if isinstance(outcome, Pending):
             self._pending(memory, outcome)
@@ -150,7 +117,7 @@ class Reporter:
     def crashed(self, key: WorkloadKey, error: Exception) -> None:
         """Count the crash, and show its traceback once a minute at most."""
         memory = self._memory(key)
-        self._crashes.inc()
+        self._counts.crashes.inc()
         held = memory.seldom.held_back(_place(error), self._clock())
         if held is not None:
             self._write("error", "crash", key, suppressed=held, traceback=_traceback(error))
@@ -163,15 +130,37 @@ class Reporter:
     def handled(self, method: str, code: str | grpc.StatusCode, took_s: float) -> None:
         """One RPC ended. ``method`` is its name, with ``/service/`` before it unless it is KEDA's."""
         service, name = _method(method)
-        self._handled.labels(service, name, code if isinstance(code, str) else code.name).inc()
-        self._handling.labels(service, name).observe(took_s)
+        self._counts.handled.labels(service, name, code if isinstance(code, str) else code.name).inc()
+        self._counts.handling.labels(service, name).observe(took_s)
 
     def failed(self, method: str, error: Exception) -> None:
         """A handler raised something unexpected; ``method`` is the RPC's or the route's name, never what a stranger sent."""
-        self._failures.labels(method).inc()
+        self._counts.failures.labels(method).inc()
         held = self._seldom.held_back((method, _place(error)), self._clock())
         if held is not None:
             self._write("error", "handler_failed", None, method=method, suppressed=held, traceback=_traceback(error))
+
+    def library(self, error: LibraryError) -> None:
+        """A library complained; told once a minute a kind at most. May be called from any thread."""
+        library = error.library.partition(".")[0]
+        self._counts.libraries.labels(library).inc()
+        kind = (error.library, error.error, error.places[-1:])
+        with self._library_lock:
+            held = self._library_seldom.held_back(kind, self._clock())
+        if held is not None:
+            at = {"library": error.library, "error": error.error, "places": error.places}
+            self._write(error.level, "library", None, **at, suppressed=held)
+
+    def crowded(self, port: str) -> None:
+        """A port holds as many connections as it may, and the one silent longest was closed for another."""
+        self._counts.crowded.labels(port).inc()
+        held = self._seldom.held_back(("crowded", port), self._clock())
+        if held is not None:
+            self._write("warning", "crowded", None, port=port, suppressed=held)
+
+    def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
+        """Write what waits for the log's reader, for that many seconds at most; later lines are lost."""
+        self._lines.close(within_s)
 
     def _memory(self, key: WorkloadKey) -> _Memory:
         return self._memories.setdefault(key, _Memory())
@@ -199,12 +188,8 @@ class Reporter:
             self._write("warning", "failing", decision.key, blind=decision.blind, missing=told, suppressed=suppressed)
 
     def _write(self, level: str, event: str, key: WorkloadKey | None, **fields: object) -> None:
-        """A log that cannot be written (a closed pipe, a full disk) must not stop scaling."""
         named = {} if key is None else asdict(key)
-        try:
-            getattr(self._log, level)(event, **named, **fields)
-        except (OSError, ValueError):
-            self._unwritten.inc()
+        getattr(self._log, level)(event, **named, **fields)
 
     def _stamped(self, _logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
         at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")

@@ -12,6 +12,7 @@ import pytest
 from scaler.control.loop import ControlLoop
 from scaler.control.ports import Scrape
 from scaler.core.decision import Decision, Pending
+from scaler.core.model import GateMode
 from scaler.core.stabilize import StabilizeSpec
 from tests.support.builders import KEY, reading, spec
 from tests.support.parts import parts, passing, silent, steady
@@ -165,3 +166,24 @@ async def test_after_a_crash_the_last_number_stands_until_there_is_a_new_decisio
         await passing(4.0)
     latest = published(shared)
     assert (type(latest), latest.desired, latest.blind) == (Decision, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("gate", "polls", "applied"),
+    [
+        pytest.param(GateMode.ENFORCE, 3, True, id="a gateway that polls and acts"),
+        pytest.param(GateMode.ENFORCE, 2, False, id="a person who looked twice"),
+        pytest.param(GateMode.OBSERVE, 3, True, id="a gateway that polls and refuses nothing"),
+    ],
+)
+async def test_the_fraction_counts_as_applied_while_somebody_polls_it_steadily(gate, polls, applied):
+    shared = parts()
+    loop = ControlLoop(spec(gate=gate), shared)
+    await loop.tick()
+    for _ in range(polls):
+        await passing(2.0)
+        loop.polled()
+    seen = await loop._look()
+    await passing(60.0)
+    later = await loop._look()
+    assert (seen.applied_ratio, later.applied_ratio) == (1.0 if applied else None, None)

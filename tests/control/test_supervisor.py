@@ -48,11 +48,29 @@ async def test_two_specs_that_take_turns_are_refused_with_the_reason():
     async with supervising() as supervisor:
         supervisor.ensure(A)
         supervisor.ensure(B)
-        with pytest.raises(ConfigError, match="two triggers"):
+        with pytest.raises(ConfigError, match="several triggers"):
             supervisor.ensure(A)
-        with pytest.raises(ConfigError, match="two triggers"):
+        with pytest.raises(ConfigError, match="several triggers"):
             supervisor.ensure(B)
         assert supervisor.spec(KEY) == B
+
+
+async def test_three_specs_that_take_turns_are_refused_too():
+    third = spec(headroom_ratio=0.3)
+    async with supervising() as supervisor:
+        for one in (A, B, third):
+            supervisor.ensure(one)
+        for one in (A, B, third):
+            with pytest.raises(ConfigError, match="several triggers"):
+                supervisor.ensure(one)
+        assert supervisor.spec(KEY) == third
+
+
+async def test_edits_that_only_go_forward_are_all_taken():
+    async with supervising() as supervisor:
+        for percent in range(10, 60):
+            supervisor.ensure(spec(headroom_ratio=percent / 100))
+        assert supervisor.spec(KEY) == spec(headroom_ratio=0.59)
 
 
 async def test_a_contest_ends_when_only_one_spec_has_been_asked_for_during_a_minute():

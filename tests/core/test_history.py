@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.core.history import History, ingest, is_blind
+from scaler.core.history import History, is_blind
+from scaler.core.ingest import ingest
 from scaler.core.model import Absent, Missing, Observation, Reading, Signal
 from tests.support.law import Engine, histogram, observe
 
@@ -83,13 +84,22 @@ def test_a_tick_without_news_adds_no_zeros():
 
 
 def test_what_built_up_over_a_long_silence_counts_only_for_what_the_rate_windows_see():
-    history = told(seen(0.0, page(0.0, 0.0)), seen(60.0, page(60.0, 100.0)), stale_s=100.0)
-    assert rows(history.first_tokens) == [(0.0, 0.0), (60.0, 50.0)]
+    others = [seen(at, page(at, 0.0, name="b"), ready=("a", "b")) for at in (20.0, 40.0, 58.0)]
+    begin, end = (seen(at, page(at, count), page(at, 0.0, name="b")) for at, count in ((0.0, 0.0), (60.0, 100.0)))
+    history = told(begin, *others, end, stale_s=100.0)
+    assert history.first_tokens.values[-1] == 50.0
+
+
+@pytest.mark.parametrize("beat_s", [31.0, 60.0, 300.0])
+def test_at_a_slow_beat_all_that_built_up_since_the_last_one_counts(beat_s):
+    history = told(*(seen(n * beat_s, page(n * beat_s, 100.0 * n)) for n in range(4)), stale_s=3 * beat_s)
+    assert history.first_tokens.values[-1] == 300.0
 
 
 def test_a_replica_that_returns_from_a_silence_brings_no_burst():
     history = told(
         seen(0.0, page(0.0, 0.0), page(0.0, 0.0, name="b")),
+        seen(10.0, page(10.0, 4.0, name="b"), ready=("a", "b")),
         seen(20.0, page(20.0, 9.0, name="b"), ready=("a", "b")),
         seen(22.0, page(22.0, 900.0), page(22.0, 10.0, name="b")),
         seen(24.0, page(24.0, 901.0), page(24.0, 11.0, name="b")),
@@ -174,7 +184,47 @@ def test_an_engine_that_has_observed_nothing_yet_is_idle_and_one_without_the_his
     assert answers == [Absent.IDLE, Absent.UNKNOWN]
 
 
-def test_an_engine_without_first_token_counts_starts_nothing_that_we_know_of():
+def test_an_engine_without_first_token_counts_and_with_something_to_do_tells_no_increase():
     blank = page(0.0, 0.0, ttft=None)
     history = told(seen(0.0, blank), seen(2.0, replace(blank, observed_at=2.0, waiting=4.0)))
-    assert (history.first_tokens.values[-1], history.entered.values[-1]) == (0.0, 4.0)
+    assert (rows(history.first_tokens), rows(history.entered), set(history.lacking)) == (
+        [(0.0, 0.0)],
+        [(0.0, 0.0)],
+        {"a"},
+    )
+
+
+def test_what_was_not_told_for_a_tick_was_as_in_the_next_one():
+    pages = [page(0.0, 0.0), page(2.0, 16.0), replace(page(4.0, 0.0, running=9.0), ttft=None), page(6.0, 48.0)]
+    history = told(*(seen(one.observed_at, one) for one in [*pages, page(8.0, 64.0)]))
+    assert rows(history.first_tokens)[-2:] == [(2.0, 16.0), (8.0, 64.0)]
+
+
+def test_refusals_upstream_that_fall_by_a_little_or_rise_out_of_all_bounds_add_nothing():
+    for jump in (9_999.0, 1e15):
+        history = told(
+            seen(0.0, page(0.0, 0.0), refused_total=10_000.0),
+            seen(2.0, page(2.0, 0.0), refused_total=jump),
+            seen(4.0, page(4.0, 0.0), refused_total=jump + 6.0),
+        )
+        assert (history.refused.values[-1], list(history.doubted)) == (6.0, ["the count of refusals upstream"])
+
+
+def test_histograms_that_nobody_shows_any_more_are_unknown_after_a_while_and_idle_never():
+    full = page(0.0, 0.0, queue_time=histogram((0.3, 5.0)))
+    more = [full, replace(full, observed_at=2.0, queue_time=histogram((0.3, 9.0)))]
+    gone = [replace(full, observed_at=at, queue_time=None) for at in (6.0, 12.0, 18.0)]
+    history = told(*(seen(one.observed_at, one) for one in more + gone))
+    assert [
+        told(*(seen(one.observed_at, one) for one in more + gone[:n])).queue_time.quantile(0.5, -1.0, 20.0)
+        for n in (0, 1)
+    ] != [Absent.UNKNOWN] * 2
+    assert history.queue_time.quantile(0.5, -1.0, 20.0) is Absent.UNKNOWN
+
+
+def test_the_counters_of_replicas_that_are_not_listed_are_remembered_for_a_minute_and_for_a_hundred_of_them():
+    fleet = [page(0.0, 0.0, name=f"r{n:03}") for n in range(150)]
+    alone = [seen(at, page(at, 0.0, name="z")) for at in (2.0, 8.0, 16.0, 24.0, 32.0, 40.0, 48.0, 56.0, 62.0)]
+    states = [told(seen(0.0, *fleet), *alone[:n]) for n in (1, 8, 9)]
+    assert [len(history.departed) for history in states] == [100, 100, 0]
+    assert [len(history.last) for history in states] == [1, 1, 1]

@@ -251,6 +251,7 @@ def _timeless(outcome):
         observed_at=0.0,
         readings=(),
         estimate=replace(outcome.estimate, at=0.0, observed_at=0.0),
+        classes=tuple(replace(verdict, since=outcome.decided_at - verdict.since) for verdict in outcome.classes),
     )
 
 

@@ -14,8 +14,6 @@ from scaler.core.windows import (
     Quantile,
     Series,
     Slope,
-    counter_increase,
-    histogram_increase,
     quantile_value,
     read_quantile,
     summed,
@@ -53,6 +51,7 @@ def test_mean_and_lowest_are_those_of_the_samples_within_the_window(samples, spa
     series = series_of(span_s, pairs)
     recent = [value for at, value in pairs if at >= pairs[-1][0] - window_s]
     assert (series.mean(window_s), series.lowest(window_s)) == (near(sum(recent) / len(recent)), min(recent))
+    assert series.mean(window_s, pairs[-1][0]) == pairs[-1][1]
 
 
 @FEW
@@ -68,16 +67,17 @@ def test_a_rate_is_the_rise_since_the_newest_sample_before_the_window_over_its_t
 
 @FEW
 @given(SAMPLES, SPANS, GAPS, GAPS)
-def test_an_increase_is_between_the_newest_samples_at_two_instants(samples, span_s, back, more):
+def test_a_rate_between_two_instants_is_that_between_the_newest_samples_there(samples, span_s, back, more):
     pairs = timed(samples)
     later = pairs[-1][0] - min(back, span_s / 2)
     earlier = later - min(more, span_s / 2)
 
     def at(instant):
-        return next((value for when, value in reversed(pairs) if when <= instant), None)
+        return next((pair for pair in reversed(pairs) if pair[0] <= instant), None)
 
-    expected = None if at(earlier) is None else at(later) - at(earlier)
-    assert series_of(span_s, pairs).increase(earlier, later) == expected
+    start, end = at(earlier), at(later)
+    expected = None if start is None or start == end else near((end[1] - start[1]) / (end[0] - start[0]))
+    assert series_of(span_s, pairs).rate_between(earlier, later) == expected
 
 
 @FEW
@@ -97,7 +97,13 @@ def test_a_sample_that_is_not_later_than_the_newest_is_ignored():
 
 def test_an_empty_series_says_nothing():
     empty = Series(10.0)
-    answers = (empty.mean(5.0), empty.lowest(5.0), empty.slope(5.0), empty.rate_per_s(5.0), empty.increase(0.0, 1.0))
+    answers = (
+        empty.mean(5.0),
+        empty.lowest(5.0),
+        empty.slope(5.0),
+        empty.rate_per_s(5.0),
+        empty.rate_between(0.0, 1.0),
+    )
     assert answers == (None, None, None, None, None)
 
 
@@ -220,6 +226,21 @@ def test_a_histogram_over_time_keeps_a_bounded_number_of_rows(ticks):
     assert len(series.counts) == len(series.times) <= 2 * 10 + 3
 
 
+@pytest.mark.parametrize("beat_s", [20.0, 60.0, 300.0])
+def test_however_slow_the_beat_the_last_two_intervals_are_known(beat_s):
+    series = HistogramSeries(20.0)
+    for beat in range(6):
+        series = series.add(beat * beat_s, histogram((0.3, 10.0 ** (beat % 2))))
+    now = 5 * beat_s
+    recent, before = series.between(now - beat_s, now), series.between(now - 2 * beat_s, now - beat_s)
+    assert (recent, before) == ([0.0, *[10.0] * 6], [0.0, *[1.0] * 6])
+
+
+def test_absurd_numbers_have_a_slope_that_is_no_rise():
+    series = series_of(100.0, [(0.0, 1e200), (1.0, 1.0), (2.0, 1e308), (3.0, 5.0)])
+    assert series.slope(100.0).rises is False
+
+
 def test_nothing_known_nothing_seen_and_something_seen_are_three_answers():
     unknown = HistogramSeries(30.0)
     idle = unknown.add(0.0, histogram())
@@ -268,49 +289,6 @@ def test_without_edges_a_quantile_knows_nothing_but_the_number_of_samples():
 
 def test_a_quantile_is_a_signal_or_the_reason_why_there_is_none():
     assert (quantile_value(Quantile(1.0, 0.0, 2.0, 9.0)), quantile_value(Absent.IDLE)) == (1.0, Absent.IDLE)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param(3.0, 8.0, 5.0, id="grown"),
-        pytest.param(8.0, 8.0, 0.0, id="unchanged"),
-        pytest.param(8.0, 3.0, 3.0, id="restarted"),
-        pytest.param(None, 3.0, 0.0, id="new"),
-        pytest.param(3.0, None, 0.0, id="gone"),
-    ],
-)
-def test_a_counter_grows_by_what_it_shows_since_the_last_scrape_or_since_its_restart(before, after, expected):
-    assert counter_increase(before, after) == expected
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param(histogram((0.3, 2)), histogram((0.3, 2), (3.0, 1)), histogram((3.0, 1)), id="grown"),
-        pytest.param(histogram((0.3, 5)), histogram((3.0, 1)), histogram((3.0, 1)), id="restarted"),
-        pytest.param(
-            histogram((3.0, 2)),
-            histogram((0.3, 2), (20.0, 1)),
-            histogram((0.3, 2), (20.0, 1)),
-            id="restarted-with-more",
-        ),
-        pytest.param(None, histogram((0.3, 5)), None, id="new"),
-        pytest.param(histogram((0.3, 5)), None, None, id="gone"),
-        pytest.param(histogram((0.3, 5), edges=(1.0,)), histogram((0.3, 5)), None, id="other-edges"),
-    ],
-)
-def test_a_histogram_grows_by_what_it_shows_since_the_last_scrape_or_since_its_restart(before, after, expected):
-    grown = histogram_increase(before, after)
-    assert (grown and (grown.edges, grown.counts)) == (expected and (expected.edges, expected.counts))
-
-
-@FEW
-@given(*[st.lists(st.integers(0, 5), min_size=7, max_size=7)] * 2)
-def test_a_histogram_never_grows_by_less_than_nothing(before, after):
-    grown = histogram_increase(bucketed(before), bucketed(after))
-    assert grown is not None
-    assert (min(grown.counts) >= 0, grown.sum >= 0) == (True, True)
 
 
 @FEW

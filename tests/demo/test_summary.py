@@ -30,7 +30,8 @@ REFUSED = Outcome(3.0, Ending.REFUSED)
 
 
 def sample(at_s: float, state: Pressure = Pressure.GREEN, desired: int = 2, ready: int = 2) -> Sample:
-    return Sample(at_s, 2.0, 2.0, state, 1.0, 0.1, desired, desired, max(0, desired - ready), ready, "because")
+    starting = max(0, desired - ready)
+    return Sample(at_s, 2.0, 2.0, 0.0, state, "because", 1.0, 0.1, desired, desired, starting, ready, "because")
 
 
 def record(*samples: Sample, outcomes: tuple[Outcome, ...] = (GOOD, SLOW, REFUSED)) -> Record:
@@ -124,6 +125,20 @@ def test_refusals_count_against_offered_and_not_against_admitted() -> None:
         ttft_p95_s=5.0,
         tpot_p95_s=0.04,
     )
+
+
+def test_a_run_that_was_cut_short_is_not_judged_and_has_only_the_phases_that_were_played() -> None:
+    summary = summarize(replace(record(sample(0.0), sample(12.0)), cut_at_s=12.5))
+    assert (summary.ok, summary.problems) == (False, ("cut short after 12.5 s",))
+    assert [(phase.name, phase.end_s) for phase in summary.phases] == [("calm", 10.0), ("rise", 12.5)]
+
+
+def test_what_was_under_way_when_a_run_was_cut_short_counts_for_nothing() -> None:
+    under_way = Outcome(4.0, Ending.UNFINISHED)
+    cut, whole = score((GOOD, REFUSED, under_way), cut=True), score((GOOD, REFUSED, under_way))
+    assert (cut.unfinished, cut.attained_ratio, cut.attained_of_admitted_ratio) == (1, 0.5, 1.0)
+    assert (whole.unfinished, whole.attained_ratio, whole.attained_of_admitted_ratio) == (1, 0.3333, 0.5)
+    assert score((under_way,), cut=True).attained_ratio is None
 
 
 def test_no_requests_have_no_score() -> None:

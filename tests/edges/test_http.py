@@ -1,10 +1,14 @@
 """The HTTP edge over real sockets: state, probes, explanation, contract and page."""
 
+import asyncio
 import json
 import math
 import random
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -19,6 +23,7 @@ from scaler.api.render import explain_body, pending_body, state_body
 from scaler.backpressure import check
 from scaler.core.admission import as_of
 from scaler.core.explain import explain
+from scaler.core.explain_state import state_because
 from scaler.core.model import WorkloadKey
 from scaler.core.plain import plain
 from scaler.core.retry import retry, retry_headers, verdict_for
@@ -67,10 +72,13 @@ async def test_state_holds_all_that_is_known():
         "retry_spread_s": 0.0,
         "red_projected": False,
         "red_budget": True,
+        "rule": "pressed",
+        "state_age_s": 29.0,
     }
-    agent = chat | {"name": "agent", "state": "GREEN", "budget_s": 5.0, "remaining_budget_s": 3.875}
-    nothing_promised = {"budget_s": None, "remaining_budget_s": None, "red_budget": False}
-    batch = chat | nothing_promised | {"name": "batch", "state": "GREEN", "objective": "completion"}
+    always_green = {"state": "GREEN", "rule": "calm", "state_age_s": None}
+    agent = chat | always_green | {"name": "agent", "budget_s": 5.0, "remaining_budget_s": 3.875}
+    nothing_promised = {"budget_s": None, "remaining_budget_s": None, "red_budget": False, "rule": None}
+    batch = chat | always_green | nothing_promised | {"name": "batch", "objective": "completion"}
     eta = made.yellow().estimate
     assert body == {name: value for name, value in chat.items() if name not in {"name", "gate"}} | {
         "namespace": "prod",
@@ -99,6 +107,7 @@ async def test_state_holds_all_that_is_known():
         "runner_up": "flow",
         "because": "3 replicas: backlog 0.02 on top of flow 2.22: 18 requests still wait when the next replica is ready "
         "(142 s), to be drained in 120 s",
+        "state_because": state_because(made.yellow(), 39.0),
         "findings": [],
         "gate": "enforce",
         "shed_status": "auto",
@@ -109,6 +118,35 @@ async def test_state_holds_all_that_is_known():
         "sequence": 19,
         "classes": [chat, agent, batch],
     }
+
+
+async def test_a_blind_workload_names_every_silent_replica_as_missing():
+    blind = made.blind()
+    async with serving(gate(view_of(blind))) as client, client.get(STATE) as response:
+        body = await response.json()
+    assert (body["blind"], body["missing"], len(blind.missing)) == (True, 2, 2)
+
+
+async def test_the_list_of_workloads_says_whether_the_configuration_file_is_in_use():
+    view = replace(view_of(), faults=lambda: ("profiles.tiny: wrong",))
+    async with serving(gate(view)) as client, client.get("/v1/state") as response:
+        assert await response.json() == {
+            "workloads": [],
+            "configuration": {"valid": False, "faults": ["profiles.tiny: wrong"]},
+        }
+
+
+async def test_metrics_are_answered_while_all_shared_threads_hang():
+    released = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    hanging = loop.run_in_executor(None, released.wait)
+    try:
+        async with serving(ops(view_of())) as client, client.get("/metrics") as response:
+            assert (response.status, hanging.done()) == (200, False)
+    finally:
+        released.set()
+        await hanging
 
 
 @pytest.mark.parametrize(
@@ -303,7 +341,8 @@ async def test_every_documented_path_is_served_with_a_documented_answer(both):
 
 def test_every_field_of_a_state_is_documented():
     body = state_body(made.red(), made.red().classes[0], 39.0, "a note")
-    assert body.keys() == STATE_FIELDS.keys()
+    rules: Any = STATE_FIELDS["rule"]
+    assert (body.keys(), body["rule"] in rules["enum"]) == (STATE_FIELDS.keys(), True)
 
 
 async def test_the_page_escapes_what_comes_from_outside_and_fetches_nothing():

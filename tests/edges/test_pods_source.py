@@ -150,7 +150,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
             "page cut short",
             id="openmetrics-without-its-end",
         ),
-        pytest.param(answers(body=b"x" * 5_000_000), "page over 4194304 bytes", id="5-megabytes"),
+        pytest.param(answers(body=b"x" * 5_000_000), "page over 2097152 bytes", id="5-megabytes"),
         pytest.param(
             answers(body=BOMB, headers={"Content-Encoding": "gzip"}), "compressed page refused", id="gzip-bomb"
         ),

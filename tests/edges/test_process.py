@@ -86,8 +86,8 @@ async def test_a_bad_configuration_is_exit_code_2_and_a_line_for_each_fault(tmp_
     assert (process.returncode, told.decode().splitlines()) == (
         2,
         [
-            "slo-scaler: profiles.tiny.safe_concurrency: Input should be greater than 0",
-            "slo-scaler: other: Extra inputs are not permitted",
+            "slo-scaler: profiles.tiny.safe_concurrency: Input should be greater than or equal to 0.1",
+            "slo-scaler: other: unknown key; known are classes, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
         ],
     )
 
@@ -113,7 +113,10 @@ async def test_explain_asks_as_keda_would_and_prints_the_reason_as_json(tmp_path
 async def test_explain_of_a_scaler_that_does_not_run_is_exit_code_1_and_says_what_to_do():
     process = await launch("explain", "prod/llama", "--keda", "127.0.0.1:1", "--ops", "http://127.0.0.1:1")
     printed, _ = await process.communicate()
-    assert (process.returncode, "is the scaler running there? (--ops)" in " ".join(printed.decode().split())) == (
+    assert (
+        process.returncode,
+        "is the scaler running there? (--keda, --ops)" in " ".join(printed.decode().split()),
+    ) == (
         1,
         True,
     )

@@ -95,7 +95,7 @@ async def test_a_bad_file_is_refused_whole_and_every_surface_says_so_until_it_is
         during = await scaler.until(lambda d: d.sequence > before.sequence + 2)
         scaler.write(text(address, headroom="0.2"))
         mended = await scaler.configuration(valid=True)
-    fault = "profiles.tiny.safe_concurrency: Input should be greater than 0"
+    fault = "profiles.tiny.safe_concurrency: Input should be greater than or equal to 0.1"
     assert (refused, mended) == ({"valid": False, "faults": [fault]}, {"valid": True, "faults": []})
     assert ("slo_scaler_configuration_valid 0.0" in metrics, fault in page) == (True, True)
     assert during.estimate.capacity == before.estimate.capacity
@@ -122,3 +122,21 @@ async def test_replicas_that_the_file_moves_are_read_at_their_new_address(tmp_pa
         scaler.write(text(elsewhere))
         moved = await scaler.until(lambda d: d.estimate.waiting == 0)
     assert [reading.replica for reading in moved.readings] == [elsewhere]
+
+
+async def test_a_workload_that_waits_for_keda_is_shown_as_such(tmp_path):
+    async with edited(tmp_path) as (scaler, address):
+        scaler.write(json.dumps({"workloads": {"prod/other": {"targets": [address]}}}))
+        async with asyncio.timeout(20):
+            while True:
+                body = json.loads(await scaler.fetch(scaler.bound.gate_port, "/v1/state"))
+                found = [one for one in body["workloads"] if one["name"] == "other"]
+                if found:
+                    break
+                await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=TICK_S)
+        page = await scaler.fetch(scaler.bound.ops_port, "/")
+    assert (found[0]["state"], "waits for KEDA" in found[0]["because"], "waits for KEDA" in page) == (
+        "UNKNOWN",
+        True,
+        True,
+    )

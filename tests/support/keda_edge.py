@@ -119,10 +119,10 @@ class Edge:
 
 @asynccontextmanager
 async def edge(
-    *, pace: Pace | None = None, board: Board | None = None, parse=None, grace_s: float = 5.0
+    *, pace: Pace | None = None, board: Board | None = None, parse=None, grace_s: float = 5.0, limit: int = 100_000
 ) -> AsyncIterator[Edge]:
     clock, board, rpcs, shutdown, silent = HandClock(), board or Board(), RpcLog(), asyncio.Event(), Silent()
-    supervisor = Supervisor(Parts(silent, silent, board, silent, clock))
+    supervisor = Supervisor(Parts(silent, silent, board, silent, clock), limit)
     parse = parse or Parser()
     servicer = KedaServicer(KedaParts(board, supervisor, parse, clock, rpcs, shutdown), pace or Pace())
     server = KedaServer(servicer, shutdown, Listen(0, "127.0.0.1", grace_s))

@@ -44,7 +44,10 @@ def histogram(*observed: tuple[float, float], edges: tuple[float, ...] = EDGES) 
 
 @dataclass
 class Engine:
-    """A replica as its page shows it: gauges, and counters that only `emit` moves. `silent` gives no reading."""
+    """A replica as its page shows it: gauges, and counters that only `emit` moves. `silent` gives no reading.
+
+    `off` is how much more its count of first tokens shows than there were; with `lacks` the page has no such histogram.
+    """
 
     name: str = "a"
     running: float = 0.0
@@ -54,6 +57,10 @@ class Engine:
     silent: bool = False
     rejections: float = 0.0
     preemptions: float = 0.0
+    generation: float | None = None
+    off: float = 0.0
+    lacks: bool = False
+    edges: tuple[float, ...] = EDGES
     ttft: dict[float, float] = field(default_factory=dict)
     tpot: dict[float, float] = field(default_factory=dict)
 
@@ -75,8 +82,10 @@ class Engine:
             awake=self.awake,
             rejections_total=self.rejections,
             preemptions_total=self.preemptions,
-            ttft=histogram(*self.ttft.items()),
+            generation_tokens_total=self.generation,
+            ttft=None if self.lacks else histogram(*self.ttft.items(), (0.05, self.off), edges=self.edges),
             tpot=histogram(*self.tpot.items()),
+            absent=("ttft",) if self.lacks else (),
         )
 
 

@@ -28,12 +28,16 @@ class Workloads:
     """Those that somebody runs a loop for."""
 
     keys: list[WorkloadKey] = field(default_factory=list)
+    polls: list[WorkloadKey] = field(default_factory=list)
 
     def __contains__(self, key: WorkloadKey) -> bool:
         return key in self.keys
 
     def specs(self) -> Iterator[WorkloadSpec]:
         return (replace(SPEC, key=key) for key in sorted(self.keys))
+
+    def polled(self, key: WorkloadKey) -> None:
+        self.polls.append(key)
 
 
 class BrokenBoard(Board):
