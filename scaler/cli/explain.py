@@ -110,7 +110,7 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _listed(signals: Mapping[str, Any], *names: str) -> str:
     """Signals with their units, those without a value by what they are: idle or unknown."""
-    return ", ".join(f"{_words(name)} {_value(signals.get(name))}{_unit(name)}" for name in names)
+    return ", ".join(f"{_words(name)} {_value(signals.get(name), _unit(name))}" for name in names)
 
 
 def _words(name: str) -> str:
@@ -121,7 +121,7 @@ def _unit(name: str) -> str:
     return "/s" if name.endswith("_per_s") else " s" if name.endswith("_s") else ""
 
 
-def _value(value: object) -> str:
+def _value(value: object, unit: str) -> str:
     if value is None:
         return "unknown"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}{unit}" if isinstance(value, float | int) else str(value)

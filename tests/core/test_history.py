@@ -212,14 +212,14 @@ def test_refusals_upstream_that_fall_by_a_little_or_rise_out_of_all_bounds_add_n
 
 def test_histograms_that_nobody_shows_any_more_are_unknown_after_a_while_and_idle_never():
     full = page(0.0, 0.0, queue_time=histogram((0.3, 5.0)))
-    more = [full, replace(full, observed_at=2.0, queue_time=histogram((0.3, 9.0)))]
-    gone = [replace(full, observed_at=at, queue_time=None) for at in (6.0, 12.0, 18.0)]
-    history = told(*(seen(one.observed_at, one) for one in more + gone))
-    assert [
-        told(*(seen(one.observed_at, one) for one in more + gone[:n])).queue_time.quantile(0.5, -1.0, 20.0)
-        for n in (0, 1)
-    ] != [Absent.UNKNOWN] * 2
-    assert history.queue_time.quantile(0.5, -1.0, 20.0) is Absent.UNKNOWN
+    pages = [full, replace(full, observed_at=2.0, queue_time=histogram((0.3, 9.0)))]
+    pages += [replace(full, observed_at=at, queue_time=None) for at in (6.0, 12.0, 18.0)]
+    histories = [told(*(seen(one.observed_at, one) for one in pages[: n + 1])) for n in range(5)]
+    samples = [history.queue_time.quantile(0.5, -1.0, 20.0) for history in histories]
+    assert [known if isinstance(known, Absent) else known.samples for known in samples] == [
+        *(Absent.IDLE, 4.0, 4.0, 4.0),
+        Absent.UNKNOWN,
+    ]
 
 
 def test_the_counters_of_replicas_that_are_not_listed_are_remembered_for_a_minute_and_for_a_hundred_of_them():
