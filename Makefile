@@ -7,7 +7,7 @@ LOCKED := $(VENV)/.locked
 STAMP  := $(VENV)/.installed
 LOCKS  := .ci/locks
 UV     := uv==0.13.9
-DEBIAN := python3 python3-venv
+DEBIAN := python3 python3-venv openssl
 
 # Pip's notices say nothing about this project; its errors still show.
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -81,9 +81,11 @@ lock: ## Recompute the locks (UPGRADE=--upgrade takes newer releases)
 	$(COMPILE) pyproject.toml --group dev -c $(LOCKS)/runtime.txt -o $(LOCKS)/dev.txt && \
 	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt
 
-debian-deps: ## Install the Debian packages the build needs, if any is missing (root)
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+debian-deps: ## Install the Debian packages that the build and the tests need, if any is missing (root)
+	@{ $(PYTHON) -c 'import ensurepip, venv' && command -v openssl; } >/dev/null 2>&1 || \
 	{ apt-get -qq update && apt-get -qq install -y --no-install-recommends $(DEBIAN); }
+	@# The tests unpack a Prometheus of their own where none is installed; for that apt must know of it.
+	@command -v prometheus >/dev/null || apt-cache show prometheus >/dev/null 2>&1 || apt-get -qq update
 
 clean: ## Remove .venv, caches and build leftovers
 	@rm -rf $(VENV) build dist *.egg-info .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache htmlcov

@@ -173,8 +173,9 @@ async def test_files_that_vanish_keep_the_old_pair(tmp_path, ours):
 
 
 async def test_a_pair_that_expires_in_use_is_told(ours):
-    told, now = Told(), [wall()]
-    held = Certificates.load(server_tls(ours.issue(days=1)), lambda: now[0], told)
+    pair = ours.issue(days=1)
+    told, now = Told(), [wall()]  # not before the pair was issued: it is not valid yet then
+    held = Certificates.load(server_tls(pair), lambda: now[0], told)
     now[0] += 2 * DAY_S
     await held.refresh()
     assert told.kinds == ["certificate_expired"]
