@@ -75,8 +75,7 @@ class Replica:
         if sequence is None:
             return False
         self._cancelled += 1
-        if self._span is not None:  # somebody may be admitted after the step under way
-            self._generation_tokens += self._batch.decoded(self._span.cut(now))
+        self._interrupt(now)
         if sequence in self._batch:
             self._batch.remove(sequence)
         else:
@@ -91,10 +90,7 @@ class Replica:
         return events
 
     def next_event_at(self) -> float | None:
-        """When to ask again, in seconds: never later than the next first token or finish; None while idle.
-
-        A preemption, which no client sees, is told together with the step that follows it.
-        """
+        """When to ask again, in seconds: never later than the next first token or finish; None while idle."""
         if self._events:
             return self._now
         if self._span is not None:
@@ -245,6 +241,17 @@ class Replica:
         """End a span where the next arrival could be admitted. While others wait, what blocks them lasts as long."""
         if self._entering and not self._waiting and len(self._batch) < self._limits.max_num_seqs:
             span.stop_at(self._entering[0].entered_at)
+
+    def _interrupt(self, now: float) -> None:
+        """Credit what is done, so that somebody else may be admitted after the step under way, or in the one that would start now."""
+        if (span := self._span) is None:
+            return
+        done = span.steps_by(now)
+        if done and span.boundary(done) == now:
+            span.extend(done)
+            self._complete(span)
+        else:
+            self._generation_tokens += self._batch.decoded(span.cut(now))
 
     def _complete(self, span: Span) -> None:
         """Credit a whole span: first tokens, then those that are done."""

@@ -207,3 +207,13 @@ def test_refuses_a_token_budget_below_the_number_of_sequences() -> None:
 def test_a_preset_decodes_128_sequences_of_1000_tokens_as_fast_as_its_table_says(name: str, tpot_ms: float) -> None:
     cost = PRESETS[name].coefficients
     assert 1000 * (cost.a_s + 128 * cost.b_s + 128_000 * cost.d_s) == pytest.approx(tpot_ms, rel=0.12)
+
+
+def test_who_leaves_as_a_step_ends_is_not_in_the_next_one() -> None:
+    cost = Coefficients(2.0**-6, 0.0, 0.0, 0.0, overhead_s=0.0)
+    replica = Replica(cost, EngineLimits(max_num_seqs=1, token_budget=1, kv_tokens=70))
+    replica.submit(Request(0, 0.0, 1, 3), 0.0)
+    replica.submit(Request(1, 0.0, 1, 1), 0.0)
+    replica.cancel(0, 2.0 * cost.a_s)
+    finished = [event for event in replica.advance(1.0) if isinstance(event, Finished)]
+    assert [(event.id, event.at) for event in finished] == [(1, 3.0 * cost.a_s)]
