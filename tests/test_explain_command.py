@@ -19,6 +19,10 @@ def test_the_number_comes_first_and_then_why():
     ]
 
 
+def test_one_replica_is_one():
+    assert rendered("a/b", {"keda": {"value": 1.0}, "explanation": TOLD})[0] == "a/b: KEDA is told 1 replica"
+
+
 def test_a_signal_without_a_value_has_no_unit():
     idle = TOLD | {"signals": [{"name": "ttft_s", "value": "idle"}, {"name": "tpot_s", "value": None}]}
     latency = next(line for line in rendered("a/b", {"keda": {"value": 1.0}, "explanation": idle}) if "latency" in line)

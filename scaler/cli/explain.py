@@ -78,13 +78,17 @@ def rendered(workload: str, answer: Mapping[str, Any]) -> list[str]:
     keda, told = answer["keda"], answer["explanation"]
     if "value" not in keda and "error" in told:
         return [f"{workload}: {keda['details']}", told["error"]]
-    head = f"{keda['value']:g} replicas" if "value" in keda else f"no number ({keda['code']}): {keda['details']}"
+    head = _replicas(keda["value"]) if "value" in keda else f"no number ({keda['code']}): {keda['details']}"
     lines = [f"{workload}: KEDA is told {head}"]
     if "error" in told:
         return [*lines, f"no explanation: {told['error']}"]
     if "binding" not in told:  # known, and no decision yet
         return [*lines, f"no decision yet: {told['because']}"]
     return lines + [f"  {title:<9} {text}" for title, text in _sentences(told)]
+
+
+def _replicas(count: float) -> str:
+    return "1 replica" if count == 1 else f"{count:g} replicas"
 
 
 def _sentences(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
