@@ -269,6 +269,7 @@ async def test_the_files_are_watched_without_being_asked(tmp_path, ours):
     await until(lambda: "certificate_loaded" in told.kinds)
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)
+    assert "certificate_loaded" in told.kinds
 
 
 async def test_no_call_fails_while_certificates_rotate_under_load(tmp_path, ours):
