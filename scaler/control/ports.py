@@ -86,6 +86,26 @@ class Demand(Protocol):
         ...
 
 
+class StateStore(Protocol):
+    """Keeps one short text a workload across restarts. Answers from memory; what it writes, it writes later."""
+
+    def recall(self, key: WorkloadKey) -> str | None:
+        """What was stored for a workload, None when nothing was or nothing is known yet."""
+        ...
+
+    def due(self, key: WorkloadKey, *, changed: bool) -> bool:
+        """Whether the workload should be put now. ``changed``: its desired count or its state differ from the last tick's."""
+        ...
+
+    def put(self, key: WorkloadKey, text: str) -> None:
+        """Store this text soon. Never waits and never raises."""
+        ...
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The workload is gone: what is stored for it may go."""
+        ...
+
+
 class Inputs(Protocol):
     """Finds what a spec names: where its engines are read, and who counts what was refused."""
 

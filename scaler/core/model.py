@@ -165,23 +165,60 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Something about a workload that its platform says: a stable code, and one sentence that says what to do."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Starting:
-    """A replica that exists and is not ready. ``since`` is when it was asked for; ``stuck`` is the platform's own reason, if any."""
+    """A replica that exists and is not ready. ``since`` is when it was created, or asked for where that is all that is known.
+
+    ``stuck`` is the platform's own reason, if any. ``node_class`` tells kinds of nodes apart (the GPU product), empty while unknown.
+    """
 
     replica: str
     since: float
     stuck: str = ""
+    node_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of a start, in seconds: ``scheduled``, ``image_and_init``, ``container``, ``ready``."""
+
+    name: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A start that the platform has seen to its end: created, and ready for the first time."""
+
+    replica: str
+    created_at: float
+    ready_at: float
+    node_class: str = ""
+    phases: tuple[Phase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSet:
-    """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so."""
+    """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so.
+
+    ``started`` are starts that ended lately, each listed for some minutes, so that no tick misses one. ``notes`` are what the platform
+    says that a person should know: that scaling is paused, or what may not be read.
+    """
 
     ready: tuple[str, ...]
     starting: tuple[Starting, ...]
     current: int
     observed_at: float
     max_replicas: int | None = None
+    started: tuple[Started, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
