@@ -100,6 +100,14 @@ class Catalog:
     tick_s: float = DEFAULT_TICK_S
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The replica counts that the platform allows, where it says so (``minReplicaCount`` and ``maxReplicaCount`` of a ScaledObject)."""
+
+    min_replicas: int
+    max_replicas: int
+
+
 def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catalog) -> WorkloadSpec:
     """The spec that trigger metadata describes. Raises ConfigError with every fault."""
     given, faults = _given(metadata)

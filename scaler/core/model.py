@@ -209,7 +209,8 @@ class ReplicaSet:
     """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so.
 
     ``started`` are starts that ended lately, each listed for some minutes, so that no tick misses one. ``notes`` are what the platform
-    says that a person should know: that scaling is paused, or what may not be read.
+    says that a person should know: that scaling is paused, or what may not be read. ``engine_cap`` is the most requests that an engine runs
+    at once, the smallest of the replicas', where their arguments tell it.
     """
 
     ready: tuple[str, ...]
@@ -219,6 +220,7 @@ class ReplicaSet:
     max_replicas: int | None = None
     started: tuple[Started, ...] = ()
     notes: tuple[Note, ...] = ()
+    engine_cap: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
