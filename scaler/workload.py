@@ -21,7 +21,7 @@ from scaler.core.pressure import PressureSpec, RedRule
 from scaler.core.ready_latency import ReadyLatency
 from scaler.core.stabilize import IDLE_S, StabilizeSpec
 from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
-from scaler.core.target import DEFAULT_MAX_REPLICAS, ScalingSpec
+from scaler.core.target import DEFAULT_MAX_REPLICAS, DEFAULT_MIN_REPLICAS, ScalingSpec
 from scaler.engines import ENGINES
 from scaler.errors import ConfigError
 
@@ -68,7 +68,7 @@ class TriggerMetadata(BaseModel):
     port: Annotated[int, Plain, Field(ge=1, le=65535)] | None = None
     model_name: str | None = None
     request_classes: str | None = None
-    min_replicas: Count = 1
+    min_replicas: Count | None = None
     max_replicas: Annotated[int, Plain, Field(ge=1, le=MOST_REPLICAS)] | None = None
     warm_replicas: Count = 0
     replica_ready_seconds: Positive | None = None
@@ -108,8 +108,10 @@ class Bounds:
     max_replicas: int
 
 
-def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catalog) -> WorkloadSpec:
-    """The spec that trigger metadata describes. Raises ConfigError with every fault."""
+def parse_workload(
+    key: WorkloadKey, metadata: Mapping[str, str], catalog: Catalog, bounds: Bounds | None = None
+) -> WorkloadSpec:
+    """The spec that trigger metadata describes, within the platform's bounds if it tells any. Raises ConfigError with every fault."""
     given, faults = _given(metadata)
     try:
         parsed = TriggerMetadata.model_validate(given)
@@ -117,7 +119,8 @@ def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catal
         raise ConfigError(*faults, *_faults_of(error)) from None
     profile = _profile(parsed, catalog, faults)
     classes = _classes(parsed, catalog, faults)
-    faults += [*_contradictions(parsed), *_unnamed(parsed, catalog)]
+    within = _within(parsed, bounds)
+    faults += [*_contradictions(parsed, within, bounds), *_unnamed(parsed, catalog)]
     if faults or profile is None:
         raise ConfigError(*faults)
     return WorkloadSpec(
@@ -127,8 +130,8 @@ def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catal
         headroom_ratio=parsed.headroom,
         slo_quantile=parsed.slo_percentile / 100,
         scaling=ScalingSpec(
-            min_replicas=parsed.min_replicas,
-            max_replicas=parsed.max_replicas or DEFAULT_MAX_REPLICAS,
+            min_replicas=within.min_replicas,
+            max_replicas=within.max_replicas,
             warm_replicas=parsed.warm_replicas,
         ),
         stabilize=StabilizeSpec(parsed.upscale_delay_seconds, parsed.downscale_delay_seconds, parsed.idle_seconds),
@@ -142,7 +145,7 @@ def parse_workload(key: WorkloadKey, metadata: Mapping[str, str], catalog: Catal
         scrape=parsed.scrape,
         model_name=parsed.model_name,
         demand=parsed.demand_source,
-        warnings=tuple(_warnings(parsed, metadata)),
+        warnings=(*_key_warnings(metadata), *_warnings(parsed, within, bounds)),
     )
 
 
@@ -203,15 +206,33 @@ def _classes(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> tu
     return (first, *found[1:])
 
 
-def _contradictions(parsed: TriggerMetadata) -> list[str]:
+def _within(parsed: TriggerMetadata, bounds: Bounds | None) -> Bounds:
+    """The bounds that both allow: a trigger may narrow what its ScaledObject allows, and never widen it."""
+    if bounds is None:
+        least = DEFAULT_MIN_REPLICAS if parsed.min_replicas is None else parsed.min_replicas
+        return Bounds(least, parsed.max_replicas or DEFAULT_MAX_REPLICAS)
+    return Bounds(
+        max(bounds.min_replicas, parsed.min_replicas or 0),
+        min(bounds.max_replicas, parsed.max_replicas or bounds.max_replicas),
+    )
+
+
+def _contradictions(parsed: TriggerMetadata, within: Bounds, bounds: Bounds | None) -> list[str]:
     faults = []
     if parsed.engine not in ENGINES:
         faults.append(f"engine: not known; there are {_names(ENGINES)}")
-    most = parsed.max_replicas if parsed.max_replicas is not None else DEFAULT_MAX_REPLICAS
-    if most < max(parsed.min_replicas, parsed.warm_replicas):
-        said = "" if parsed.max_replicas is not None else f" ({DEFAULT_MAX_REPLICAS} is assumed, as it is not given)"
-        faults.append(f"maxReplicas: below minReplicas or warmReplicas{said}")
+    if within.max_replicas < max(within.min_replicas, parsed.warm_replicas):
+        faults.append(f"maxReplicas: below minReplicas or warmReplicas{_unwritten_max(parsed, bounds)}")
     return faults
+
+
+def _unwritten_max(parsed: TriggerMetadata, bounds: Bounds | None) -> str:
+    """Where a maximum comes from that the trigger does not write."""
+    if parsed.max_replicas is not None:
+        return ""
+    if bounds is not None:
+        return f" (the ScaledObject's maxReplicaCount is {bounds.max_replicas})"
+    return f" ({DEFAULT_MAX_REPLICAS} is assumed, as it is not given)"
 
 
 def _unnamed(parsed: TriggerMetadata, catalog: Catalog) -> list[str]:
@@ -234,21 +255,25 @@ def _latency(parsed: TriggerMetadata) -> ReadyLatency:
     return ReadyLatency(p90_s=parsed.replica_ready_seconds, origin="configuration")
 
 
-def _warnings(parsed: TriggerMetadata, metadata: Mapping[str, str]) -> list[str]:
-    found = [
+def _key_warnings(metadata: Mapping[str, str]) -> list[str]:
+    return [
         f"{name}: KEDA ignores this key in trigger metadata and may connect in plain text; put it in a TriggerAuthentication"
         for name in sorted(metadata)
         if name.removesuffix("FromEnv") in AUTHENTICATION_KEYS
     ]
-    if parsed.max_replicas is None:
+
+
+def _warnings(parsed: TriggerMetadata, within: Bounds, bounds: Bounds | None) -> list[str]:
+    found = []
+    if parsed.max_replicas is None and bounds is None:
         found.append(f"maxReplicas: not given, {DEFAULT_MAX_REPLICAS} is assumed")
     if parsed.headroom < LOW_HEADROOM_RATIO:
         found.append("headroom: below 0.1 the HPA's tolerance alone can take a replica above its safe concurrency")
-    if parsed.min_replicas == 0 and parsed.demand_source is None:
+    if within.min_replicas == 0 and parsed.demand_source is None:
         found.append(
             "minReplicas: 0, and without demandSource nothing tells of requests that arrive at zero replicas; it cannot wake the workload"
         )
-    if parsed.port is not None:
+    if parsed.port is not None and bounds is None:
         found.append("port: has no effect, the replicas' addresses are configured with theirs")
     if parsed.model_name is not None and parsed.source == DIRECT:
         found.append("modelName: has no effect, each replica is read directly")

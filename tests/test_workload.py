@@ -16,7 +16,7 @@ from scaler.core.stabilize import StabilizeSpec
 from scaler.core.step import WorkloadSpec
 from scaler.core.target import ScalingSpec
 from scaler.errors import ConfigError
-from scaler.workload import KEYS, Catalog, parse_workload
+from scaler.workload import KEYS, Bounds, Catalog, parse_workload
 
 KEY = WorkloadKey("prod", "llama")
 PROFILE = Profile(100.0, 8.0, 0.15, name="llama-8b-chat")
@@ -236,3 +236,30 @@ def test_no_fault_ever_repeats_a_value(key, secret):
     except ConfigError as error:
         said = str(error)
     assert str(secret) not in said
+
+
+@pytest.mark.parametrize(
+    ("written", "bounds", "within"),
+    [
+        ({}, Bounds(0, 20), (0, 20)),
+        ({}, Bounds(2, 100), (2, 100)),
+        ({"minReplicas": "3", "maxReplicas": "9"}, Bounds(1, 20), (3, 9)),
+        ({"minReplicas": "1", "maxReplicas": "50"}, Bounds(2, 20), (2, 20)),
+    ],
+    ids=["the ScaledObject's own", "likewise", "a trigger narrows them", "a trigger never widens them"],
+)
+def test_the_bounds_are_those_that_the_scaled_object_and_its_trigger_both_allow(written, bounds, within):
+    spec = parse_workload(KEY, {**SMALLEST, **written}, CATALOG, bounds)
+    assert (spec.scaling.min_replicas, spec.scaling.max_replicas) == within
+
+
+def test_a_known_maximum_is_not_warned_of():
+    assert parse_workload(KEY, SMALLEST, CATALOG, Bounds(1, 20)).warnings == ()
+
+
+def test_a_trigger_outside_of_the_scaled_objects_bounds_is_refused():
+    with pytest.raises(ConfigError) as refused:
+        parse_workload(KEY, {**SMALLEST, "minReplicas": "30"}, CATALOG, Bounds(1, 20))
+    assert refused.value.faults == (
+        "maxReplicas: below minReplicas or warmReplicas (the ScaledObject's maxReplicaCount is 20)",
+    )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from scaler.core.decision import LawInputs, Reason, Recommendation, Terms
 
 DRAIN_DEADLINE_S = 120.0
-DEFAULT_MAX_REPLICAS = 100
+DEFAULT_MIN_REPLICAS, DEFAULT_MAX_REPLICAS = 1, 100
 CEIL_SLACK = 1e-9
 """Float noise must not buy a replica: 4.000000000001 is 4."""
 
@@ -28,7 +28,7 @@ CEIL_SLACK = 1e-9
 class ScalingSpec:
     """Bounds in replicas. ``warm_replicas`` stand ready above what the load asks for. Seconds to drain a backlog: ``drain_deadline_s``."""
 
-    min_replicas: int = 1
+    min_replicas: int = DEFAULT_MIN_REPLICAS
     max_replicas: int = DEFAULT_MAX_REPLICAS
     warm_replicas: int = 0
     drain_deadline_s: float = DRAIN_DEADLINE_S

@@ -36,7 +36,7 @@ class DemandQueries:
 class Configuration:
     """The configuration file, parsed: what the operator names for all workloads, and the workloads named there.
 
-    ``warnings`` name what was understood and has no effect yet.
+    ``namespaces`` are those that are followed in a cluster, none for all. ``warnings`` name what was understood and has no effect yet.
     """
 
     catalog: Catalog
@@ -46,6 +46,7 @@ class Configuration:
     prometheus: Mapping[str, PrometheusSettings] = field(default_factory=dict)
     demands: Mapping[str, DemandQueries] = field(default_factory=dict)
     tls: ServerTls | None = None
+    namespaces: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -91,6 +92,7 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
         prometheus={name: entry.value() for name, entry in file.prometheus.items()},
         demands={name: DemandQueries(**entry.model_dump()) for name, entry in file.demand.items()},
         tls=None if tls is None else tls.value(),
+        namespaces=tuple(sorted(set(file.cluster.namespaces))),
         warnings=_warnings(file),
     )
 

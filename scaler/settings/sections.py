@@ -21,6 +21,7 @@ LABEL = r"^[A-Za-z_][A-Za-z0-9_]*$"
 NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 WORKLOAD = r"^[^/\s]+/[^/\s]+$"
 PAGE = r"^/\S*$"
+NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SHAPES = {
     ADDRESS: "write it as host:port, e.g. 10.0.0.7:8000, without http://",
     URL: "write it as http://host:port or https://host:port",
@@ -28,6 +29,7 @@ SHAPES = {
     NAME: "a name has letters, digits and -, _ or . between them",
     WORKLOAD: "write it as namespace/name",
     PAGE: "a path begins with /",
+    NAMESPACE: "a namespace has at most 63 lower-case letters, digits and -",
 }
 """What each pattern asks for, in words."""
 
@@ -90,6 +92,15 @@ class ServerSection(Section):
     """Our own ports."""
 
     tls: TlsSection | None = None
+
+
+class ClusterSection(Section):
+    """What is looked at in Kubernetes."""
+
+    namespaces: tuple[Annotated[str, Field(pattern=NAMESPACE)], ...] = Field(
+        default=(),
+        description="The namespaces whose ScaledObjects are followed; none named: all, which needs a ClusterRole",
+    )
 
 
 class ScrapeSection(Section):
@@ -238,6 +249,7 @@ class FileSections(Section):
 
     prometheus: Mapping[Name, PrometheusSection] = Field(default_factory=dict)
     server: ServerSection = ServerSection()
+    cluster: ClusterSection = ClusterSection()
     scrape: Mapping[Name, ScrapeSection] = Field(default_factory=dict)
     profiles: Mapping[Name, ProfileSection] = Field(default_factory=dict)
     classes: Mapping[Name, ClassSection] = Field(default_factory=dict)
