@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TYPED := scaler tests $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint test-fast test-e2e test-vllm bench proto proto-check lock debian-deps clean
+.PHONY: help venv demo test lint test-fast test-e2e test-vllm bench proto proto-check lock manifests debian-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ lock: ## Recompute the locks (UPGRADE=--upgrade takes newer releases)
 	$(COMPILE) pyproject.toml -o $(LOCKS)/runtime.txt && \
 	$(COMPILE) pyproject.toml --group dev -c $(LOCKS)/runtime.txt -o $(LOCKS)/dev.txt && \
 	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt
+
+manifests: $(STAMP) ## Render manifests/install.yaml
+	@$(BIN)/kubectl kustomize manifests/overlays/cluster-wide > manifests/install.yaml
 
 debian-deps: ## Install the Debian packages that the build and the tests need, if any is missing (root)
 	@{ $(PYTHON) -c 'import ensurepip, venv' && command -v openssl; } >/dev/null 2>&1 || \

@@ -33,9 +33,10 @@ def test_what_the_downward_api_says_counts_before_what_can_be_guessed(account: P
         "HOSTNAME": "node-1",
         "SLO_SCALER_POD_NAME": "slo-scaler-7f",
         "SLO_SCALER_POD_NAMESPACE": "autoscaling",
+        "SLO_SCALER_POD_UID": "c1d4",
         "SLO_SCALER_SERVICE": "llm-scaler",
     }
-    assert read_place(given, account) == Place(Kubernetes("autoscaling", "slo-scaler-7f", "llm-scaler"))
+    assert read_place(given, account) == Place(Kubernetes("autoscaling", "slo-scaler-7f", "c1d4", "llm-scaler"))
 
 
 def test_a_kubeconfig_reaches_a_cluster_from_outside(tmp_path: Path):

@@ -83,7 +83,7 @@ class Pace:
 class KedaParts:
     """What the servicer works with.
 
-    Setting ``shutdown`` ends every stream with OK: KEDA then comes back within 2 s, after an error within 60 s.
+    Once ``shutdown`` is set a new stream ends at once, with OK.
     """
 
     board: Board
@@ -103,6 +103,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         self._pace = pace
         self._parsed = _Parsed(parts)
         self._open_streams = 0
+        self._ending = asyncio.Event()
 
     @property
     def open_streams(self) -> int:
@@ -112,6 +113,11 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
     def forget_parsed(self) -> None:
         """Parse all metadata anew when it next comes: what its names refer to (profiles, classes) was edited."""
         self._parsed.clear()
+
+    def end_streams(self) -> None:
+        """End every open stream with OK: KEDA then opens it again within 2 s, after an error within 60 s."""
+        self._ending.set()
+        self._ending = asyncio.Event()
 
     async def GetMetricSpec(self, request: pb.ScaledObjectRef, context: _Context) -> pb.GetMetricSpecResponse:
         """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED."""
@@ -189,9 +195,10 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         return self._parts.clock() - decision.observed_at
 
     async def _stream(self, key: WorkloadKey, context: _Context) -> None:
-        stopped = asyncio.ensure_future(self._parts.shutdown.wait())
+        ending = self._ending
+        stopped = asyncio.ensure_future(ending.wait())
         try:
-            while not self._parts.shutdown.is_set():
+            while not (ending.is_set() or self._parts.shutdown.is_set()):
                 # Listens before it reads the board, so that no change falls in between.
                 changed = asyncio.ensure_future(self._parts.board.activity(key).wait())
                 try:

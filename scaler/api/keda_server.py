@@ -1,11 +1,11 @@
-"""The gRPC server on KEDA's port: the external scaler, health and reflection, and a stop that KEDA does not mind."""
+"""The gRPC server on KEDA's port: the external scaler, health and reflection, and goodbyes that KEDA does not mind."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc.aio
@@ -69,6 +69,7 @@ class KedaServer:
         self._servicer, self._shutdown, self._listen = servicer, shutdown, listen
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
+        self._renewing = asyncio.Lock()
 
     async def start(self) -> int:
         """Listen; the port. Raises ConfigError when it cannot be opened."""
@@ -85,7 +86,7 @@ class KedaServer:
         reflection.enable_server_reflection(names, server)
         port = await self._open(server, callers)
         await server.start()
-        self._server = server
+        self._server, self._listen = server, replace(self._listen, port=port)
         for name in ("", ALIVE, READY):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return port
@@ -108,8 +109,22 @@ class KedaServer:
         for name in ("", READY):  # still alive: a failing liveness probe would cut the goodbye short
             await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
         self._shutdown.set()
+        async with self._renewing:
+            await self._send_away()
+
+    async def renew(self) -> None:
+        """Send callers elsewhere and listen again. A connection outlives the Service that led it here: KEDA never leaves by itself."""
+        async with self._renewing:
+            if self._shutdown.is_set():
+                return
+            await self._send_away()
+            await self.start()
+
+    async def _send_away(self) -> None:
+        self._servicer.end_streams()
         if self._server is not None:
             await self._server.stop(self._listen.grace_s)
+            self._server = None
 
 
 class _Callers(grpc.aio.ServerInterceptor):

@@ -17,10 +17,14 @@ SERVICE = "slo-scaler"
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """A cluster to talk to, and who we are in it. ``kubeconfig`` None: as the service account of our own pod."""
+    """A cluster to talk to, and who we are in it. ``kubeconfig`` None: as the service account of our own pod.
+
+    ``uid`` tells a pod from an earlier one of the same name; empty where the downward API does not give it.
+    """
 
     namespace: str
     pod: str
+    uid: str = ""
     service: str = SERVICE
     kubeconfig: Path | None = None
 
@@ -34,7 +38,7 @@ class Place:
 
 
 def read_place(environment: Mapping[str, str] | None = None, account: Path = ACCOUNT) -> Place:
-    """The place from ``SLO_SCALER_{KUBECONFIG,POD_NAMESPACE,POD_NAME,SERVICE,STATE_DIR}`` and the pod's own credentials.
+    """The place from ``SLO_SCALER_{KUBECONFIG,POD_NAMESPACE,POD_NAME,POD_UID,SERVICE,STATE_DIR}`` and the pod's own credentials.
 
     Raises ConfigError.
     """
@@ -50,6 +54,7 @@ def read_place(environment: Mapping[str, str] | None = None, account: Path = ACC
         Kubernetes(
             namespace=_required(given, "POD_NAMESPACE", _own_namespace(account)),
             pod=_required(given, "POD_NAME", given.get("HOSTNAME")),
+            uid=given.get(f"{ENVIRONMENT_PREFIX}POD_UID", ""),
             service=given.get(f"{ENVIRONMENT_PREFIX}SERVICE", SERVICE),
             kubeconfig=kubeconfig,
         )

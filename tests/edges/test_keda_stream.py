@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.api.keda import Pace
-from scaler.api.keda_client import ScaledObject
+from scaler.api.keda_client import AioKedaClient, ScaledObject
 from scaler.control.board import Board
 from scaler.core.decision import Pending
 from scaler.core.model import Missing
@@ -285,3 +285,14 @@ async def test_a_stream_opened_while_stopping_ends_with_ok_and_without_a_word() 
         keda.servicer._parts.shutdown.set()
         call = opened(keda)
         assert (await collect(call), await call.code()) == ([], grpc.StatusCode.OK)
+
+
+async def test_whoever_no_longer_leads_sends_its_callers_away_and_listens_on() -> None:
+    async with edge(pace=ONLY_EVENTS) as keda:
+        keda.board.publish(ACTIVE)
+        stream = opened(keda)
+        await stream.read()
+        await keda.server.renew()
+        assert await stream.code() is grpc.StatusCode.OK
+        async with keda.dial() as again:
+            assert await AioKedaClient(again).metric_spec(LLAMA)
