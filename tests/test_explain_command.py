@@ -14,8 +14,8 @@ TOLD = json.loads(json.dumps(explain_body(made.red(), 39.0)))
 def test_the_number_comes_first_and_then_why():
     lines = rendered("prod/llama", {"keda": {"value": 5.0, "active": True}, "explanation": TOLD})
     assert lines[0] == "prod/llama: KEDA is told 5 replicas"
-    assert [line.split()[0] for line in lines[1:8]] == [
-        *("state", "because", "otherwise", "replicas", "load", "latency", "safe"),
+    assert [line.split()[0] for line in lines[1:9]] == [
+        *("state", "because", "otherwise", "replicas", "load", "latency", "starts", "safe"),
     ]
 
 

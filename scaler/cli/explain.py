@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -105,11 +105,22 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         _listed(signals, "running", "waiting", "offered_per_s", "throughput_per_s", "drain_per_s", "refused_per_s"),
     )
     yield "latency", _listed(signals, "queue_wait_s", "ttft_s", "tpot_s", "eta_s", "kv_usage_ratio")
+    yield "starts", _starts(told["latency"], told["start_phases"])
     yield "safe", _listed(signals, "safe_concurrency", "target", "safe_rate_per_s", "residence_s")
     for miss in told["missing"]:
         yield "silent", f"{miss['replica']}: {miss['why']}"
     for finding in told["findings"]:
         yield "note", finding["text"]
+
+
+def _starts(latency: Mapping[str, Any], phases: Sequence[Mapping[str, Any]]) -> str:
+    """How long a replica takes, by whom that is said, and where the time goes."""
+    seen = f"{latency['samples']} seen" if latency["samples"] else latency["origin"]
+    hot = f", {latency['hot_ratio']:.0%} of them hot: {latency['hot_p90_s']:.3g} s" if latency["hot_ratio"] else ""
+    spent = ", ".join(f"{phase['name']} {phase['took_s']:.3g} s" for phase in phases)
+    return f"nine of ten are ready within {latency['p90_s']:.3g} s ({seen}){hot}" + (
+        f"; usually {spent}" if spent else ""
+    )
 
 
 def _listed(signals: Mapping[str, Any], *names: str) -> str:

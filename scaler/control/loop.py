@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 import zlib
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scaler.control.ports import Ask, Scrape
+from scaler.control.ports import Ask, Memory, Scrape, StateStore
+from scaler.core import memory as short_memory
 from scaler.core.decision import Decision, Reason
-from scaler.core.model import GateMode, Missing, Observation
+from scaler.core.model import GateMode, Missing, Observation, Pressure, WorkloadKey
 from scaler.core.step import State, resume, step
 from scaler.engines import ENGINES
 from scaler.errors import SourceError
@@ -18,6 +21,7 @@ from scaler.errors import SourceError
 if TYPE_CHECKING:
     from scaler.control.board import Board
     from scaler.control.ports import Clock, Inputs, Replicas, Telemetry
+    from scaler.core.memory import Recalled
     from scaler.core.step import WorkloadSpec
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
@@ -28,15 +32,35 @@ LATEST_START_S = 1.0
 """The first look does not wait for the beat: KEDA gets no number before it."""
 
 
+class NothingStored:
+    """A store that keeps nothing: each start is the first."""
+
+    def recall(self, key: WorkloadKey) -> str | None:
+        """Nothing."""
+
+    def due(self, key: WorkloadKey, *, changed: bool) -> bool:  # noqa: ARG002 - the port's
+        """Never."""
+        return False
+
+    def put(self, key: WorkloadKey, text: str) -> None:
+        """Is dropped."""
+
+    def forget(self, key: WorkloadKey) -> None:
+        """There is nothing to forget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What every loop of a process shares."""
+    """What every loop of a process shares. ``wall`` is the time of day in seconds, for what is stored."""
 
     inputs: Inputs
     replicas: Replicas
     board: Board
     telemetry: Telemetry
     clock: Clock
+    store: StateStore = NothingStored()
+    memory: Memory = short_memory
+    wall: Clock = time.time
 
 
 class ControlLoop:
@@ -50,15 +74,24 @@ class ControlLoop:
         self._nudged = asyncio.Event()
         self._polls: deque[float] = deque(maxlen=POLLS)
         self._ticked_at: float | None = None
+        self._recalls = True  # until the first decision: a store may be filled later than the loop starts
+        self._note: str | None = None
+        self._crashed = False
+        self._told: tuple[int, tuple[Pressure, ...]] | None = None
 
     async def tick(self) -> None:
         """Look once, decide once, publish once."""
         parts, started = self._parts, self._parts.clock()
         self._ticked_at = started
         seen = await self._look()
+        if self._recalls:
+            self._recall(seen.at)
         self._state, outcome = step(self.spec, self._state, seen)
+        self._crashed = False
         if isinstance(outcome, Decision) or not isinstance(parts.board.latest(self.spec.key), Decision):
             parts.board.publish(outcome)  # after a crash there is no decision for a while, and the last one still holds
+        if isinstance(outcome, Decision):
+            self._remember(outcome)
         parts.telemetry.ticked(outcome, parts.clock() - started)
 
     async def run(self) -> None:
@@ -85,6 +118,44 @@ class ControlLoop:
     def polled(self) -> None:
         """Somebody read the workload's admit fraction."""
         self._polls.append(self._parts.clock())
+
+    def adopt(self) -> None:
+        """This process speaks from now on: what another one told last is not lowered by that. A loop that has not decided recalls it."""
+        recalled = self._stored(self._parts.memory, self._parts.clock())
+        published = None if recalled is None else recalled.state.stabilizer.published
+        if published is not None and not self._recalls:
+            self._answer_for(published)
+            self.nudge()
+
+    def _answer_for(self, published: int) -> None:
+        """For a whole window from now on the number is not below one that was told before."""
+        own = self._state.stabilizer
+        downs = own.downs.add(self._parts.clock(), float(published), math.inf)
+        raised = replace(own, published=max(published, own.published or 0), downs=downs)
+        self._state = replace(self._state, stabilizer=raised)
+
+    def _stored(self, memory: Memory, now: float) -> Recalled | None:
+        text = self._parts.store.recall(self.spec.key)
+        return None if text is None else memory.recall(text, self.spec, now, self._parts.wall())
+
+    def _recall(self, now: float) -> None:
+        """Begin with what is stored, once it is there and there are replicas. What was seen before stays."""
+        seen = self._state.history
+        if self._note is not None and seen.replicas is not None:
+            return
+        recalled = self._stored(self._parts.memory, now)
+        if recalled is None:
+            return
+        self._state = recalled.state if seen.replicas is None else replace(recalled.state, history=seen)
+        if recalled.note and recalled.note != self._note:
+            self._parts.telemetry.recalled(self.spec.key, recalled.note)
+        self._note = recalled.note
+
+    def _remember(self, decision: Decision) -> None:
+        parts, told = self._parts, (decision.desired, tuple(verdict.state for verdict in decision.classes))
+        changed, self._told, self._recalls = told != self._told, told, False
+        if parts.store.due(self.spec.key, changed=changed):
+            parts.store.put(self.spec.key, parts.memory.remember(self._state, decision.decided_at, parts.wall()))
 
     def _applied_ratio(self) -> float | None:
         """The share that gateways admit by the fraction they poll, None while none polls: one look by a person is no gateway."""
@@ -132,11 +203,15 @@ class ControlLoop:
         return (zlib.crc32(str(self.spec.key).encode()) % 1000) / 1000
 
     def _crash(self, error: Exception) -> None:
-        """Keep the published number, drop the memory that may have caused it."""
-        parts = self._parts
-        outcome = parts.board.latest(self.spec.key)
-        self._state = State()
+        """Keep the published number, and what is stored in short; when that does not help, the published number alone."""
+        parts, outcome = self._parts, self._parts.board.latest(self.spec.key)
+        recalled = None if self._crashed else self._stored(short_memory, parts.clock())
+        self._crashed, self._recalls = True, False
+        self._state = State() if recalled is None else recalled.state
         if isinstance(outcome, Decision):
             parts.board.publish(replace(outcome, blind=True, reason=Reason.BLIND_HOLD))
-            self._state = resume(outcome.desired, parts.clock())
+            if recalled is None:
+                self._state = resume(outcome.desired, parts.clock())
+            else:
+                self._answer_for(outcome.desired)
         parts.telemetry.crashed(self.spec.key, error)

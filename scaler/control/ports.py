@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from scaler.core.decision import Decision, Pending
+    from scaler.core.memory import Recalled
     from scaler.core.model import Missing, Reading, ReplicaSet, WorkloadKey
-    from scaler.core.step import WorkloadSpec
+    from scaler.core.step import State, WorkloadSpec
     from scaler.engines.row import Engine
 
 Clock = Callable[[], float]
@@ -106,6 +107,18 @@ class StateStore(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """Makes the text that a store keeps of a state, and a state of such a text. ``core.memory`` does, in 700 bytes."""
+
+    def remember(self, state: State, now: float, wall: float) -> str:
+        """What is to be stored of a state that has decided."""
+        ...
+
+    def recall(self, text: str, spec: WorkloadSpec, now: float, wall: float) -> Recalled:
+        """The state to begin with. Never raises, whatever was stored."""
+        ...
+
+
 class Inputs(Protocol):
     """Finds what a spec names: where its engines are read, and who counts what was refused."""
 
@@ -131,6 +144,10 @@ class Telemetry(Protocol):
 
     def crashed(self, key: WorkloadKey, error: Exception) -> None:
         """A tick raised something unexpected; the loop restarts after a pause."""
+        ...
+
+    def recalled(self, key: WorkloadKey, note: str) -> None:
+        """What was stored for the workload could not be used, or not all of it; why, in one phrase."""
         ...
 
     def forgotten(self, key: WorkloadKey) -> None:

@@ -120,6 +120,12 @@ class Supervisor:
         if running is not None:
             running.loop.nudge()
 
+    def adopt(self, key: WorkloadKey) -> None:
+        """Another process spoke for the workload until now: what it stored last is not lowered by the change."""
+        running = self._running.get(key)
+        if running is not None:
+            running.loop.adopt()
+
     def forget(self, key: WorkloadKey) -> None:
         """Stop the workload's loop and drop what is kept for it."""
         running = self._running.pop(key, None)
@@ -128,6 +134,7 @@ class Supervisor:
             return
         running.task.cancel()
         self._parts.board.drop(key)
+        self._parts.store.forget(key)
         self._parts.telemetry.forgotten(key)
 
     def forget_unasked(self) -> None:

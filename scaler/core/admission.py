@@ -9,6 +9,7 @@ that lies above the YELLOW edge: shedding below that edge would hide the demand 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,12 @@ def wanted_per_s(spec: PlanSpec, estimate: Estimate, *, tpot_pressed: bool) -> f
     if estimate.drain_per_s <= 0 and estimate.queue <= 0:
         return math.inf
     set_point = 0.0 if tpot_pressed else SET_POINT_RATIO * spec.budget_s * estimate.drain_per_s
-    return max(0.0, estimate.drain_per_s + (set_point - estimate.queue) / spec.reaction_s)
+    return towards(set_point, estimate.queue, estimate.drain_per_s, spec.reaction_s)
+
+
+def towards(set_point: float, queue: float, drain_per_s: float, reaction_s: float) -> float:
+    """How many requests a second may enter so that ``queue`` requests become ``set_point`` within ``reaction_s`` seconds."""
+    return max(0.0, drain_per_s + (set_point - queue) / reaction_s)
 
 
 def plan(
@@ -70,31 +76,69 @@ def plan(
     """The verdicts of all classes, in the order they were given."""
     if all(verdict.colour.state is Pressure.GREEN for verdict in verdicts):
         return tuple(_decide(spec, verdict, 1.0, estimate) for verdict in verdicts)
-    shares = _share_out(verdicts, estimate, want_per_s)
+    classes = [verdict.request_class for verdict in verdicts]
+    shares = share_out(classes, [verdict.attempts_per_s for verdict in verdicts], estimate.drain_per_s, want_per_s)
     return tuple(
-        _decide(spec, verdict, _paced(spec, verdict, shares[verdict.request_class.name], estimate.at), estimate)
-        for verdict in verdicts
+        _decide(spec, verdict, _paced(spec, verdict, share, estimate.at), estimate)
+        for verdict, share in zip(verdicts, shares, strict=True)
     )
+
+
+def share_out(
+    classes: Sequence[RequestClass], attempts_per_s: Sequence[float], drain_per_s: float, want_per_s: float
+) -> list[float]:
+    """The fraction of its attempts that ``want`` allows each class, in the order given: floors first, then by precedence.
+
+    A class has the floor of those after it too, if that is larger: none is ever admitted less than a class after it.
+    """
+    ranks = sorted(range(len(classes)), key=lambda index: precedence(classes[index]))
+    floors, highest = [0.0] * len(classes), 0.0
+    for index in reversed(ranks):
+        floors[index] = highest = max(highest, classes[index].floor_ratio)
+    floored = sum(floor * attempts for floor, attempts in zip(floors, attempts_per_s, strict=True))
+    scale = min(1.0, FLOORS_LIMIT_RATIO * drain_per_s / floored) if floored > 0 else 1.0
+    left = max(0.0, want_per_s - floored * scale)
+    shares = [0.0] * len(classes)
+    for index in ranks:
+        attempts, floor = attempts_per_s[index], floors[index] * scale
+        more = min(left, (1 - floor) * attempts)
+        left -= more
+        shares[index] = floor + more / attempts if attempts > 0 else 1.0 if left > 0 else floor
+    return shares
+
+
+def precedence(request_class: RequestClass) -> tuple[bool, int]:
+    """What classes are served in the order of: interactive ones first; one that only has a deadline takes what is left."""
+    return request_class.objective is Objective.COMPLETION, request_class.order
 
 
 def as_of(decision: Decision, now: float) -> Decision:
     """The decision as a reader must see it at ``now``: once its pressure is no longer valid, UNKNOWN and fading to admit all."""
-    late = now - decision.observed_at - decision.valid_s
+    late = late_s(decision, now)
     if late <= 0:
         return decision
-    share = min(1.0, late / FADE_S)
     faded = tuple(
         replace(
             verdict,
             state=Pressure.UNKNOWN,
-            admit_ratio=(ratio := verdict.admit_ratio + share * (1 - verdict.admit_ratio)),
+            admit_ratio=(ratio := faded_ratio(verdict.admit_ratio, late)),
             admit_per_s=_rescaled(verdict, ratio),
-            retry_after_s=verdict.retry_after_s if share < 1 else 0.0,
-            retry_spread_s=verdict.retry_spread_s if share < 1 else 0.0,
+            retry_after_s=verdict.retry_after_s if late < FADE_S else 0.0,
+            retry_spread_s=verdict.retry_spread_s if late < FADE_S else 0.0,
         )
         for verdict in decision.classes
     )
     return replace(decision, state=Pressure.UNKNOWN, classes=faded)
+
+
+def late_s(decision: Decision, now: float) -> float:
+    """For how many seconds the decision's pressure has not been valid any more; negative or 0 while it is."""
+    return now - decision.observed_at - decision.valid_s
+
+
+def faded_ratio(ratio: float, late: float) -> float:
+    """What is left of a fraction ``late`` seconds after it was last valid: it rises to admit all within ``FADE_S``."""
+    return ratio + min(1.0, late / FADE_S) * (1 - ratio)
 
 
 def _rescaled(verdict: ClassDecision, ratio: float) -> float | None:
@@ -104,28 +148,9 @@ def _rescaled(verdict: ClassDecision, ratio: float) -> float | None:
     return verdict.admit_per_s / verdict.admit_ratio * ratio
 
 
-def _share_out(verdicts: tuple[Verdict, ...], estimate: Estimate, want_per_s: float) -> dict[str, float]:
-    """The fraction that ``want`` allows each class: floors first, then by order."""
-    floors = sum(verdict.request_class.floor_ratio * verdict.attempts_per_s for verdict in verdicts)
-    scale = min(1.0, FLOORS_LIMIT_RATIO * estimate.drain_per_s / floors) if floors > 0 else 0.0
-    left = max(0.0, want_per_s - floors * scale)
-    shares: dict[str, float] = {}
-    for verdict in sorted(verdicts, key=_rank):
-        attempts, floor = verdict.attempts_per_s, verdict.request_class.floor_ratio * scale
-        more = min(left, (1 - floor) * attempts)
-        left -= more
-        shares[verdict.request_class.name] = floor + more / attempts if attempts > 0 else float(want_per_s > 0)
-    return shares
-
-
-def _rank(verdict: Verdict) -> tuple[bool, int]:
-    """Interactive classes first; a class that only has a deadline takes what is left."""
-    return verdict.request_class.objective is Objective.COMPLETION, verdict.request_class.order
-
-
 def _decide(spec: PlanSpec, verdict: Verdict, ratio: float, estimate: Estimate) -> ClassDecision:
     request_class, colour = verdict.request_class, verdict.colour
-    retry, spread = _retry_after(spec, estimate, ratio)
+    retry, spread = _retry_after(spec, estimate, ratio) if ratio < 1 else (0.0, 0.0)
     budget = request_class.ttft_s
     return ClassDecision(
         name=request_class.name,
@@ -155,13 +180,21 @@ def _paced(spec: PlanSpec, verdict: Verdict, allowed: float, now: float) -> floa
 
 
 def _retry_after(spec: PlanSpec, estimate: Estimate, ratio: float) -> tuple[float, float]:
-    """When to come back, and over how long to spread those who do, in seconds; both 0 when all are admitted."""
-    if ratio >= 1:
-        return 0.0, 0.0
     set_point = SET_POINT_RATIO * (spec.budget_s or 0.0) * estimate.drain_per_s
-    drained = (estimate.queue - set_point) / estimate.drain_per_s if estimate.drain_per_s > 0 else LONGEST_RETRY_S
-    relief = estimate.eta_median_s if estimate.offered_per_s > estimate.drain_per_s else 0.0
+    return come_back(estimate, estimate.queue - set_point, estimate.offered_per_s * (1 - ratio))
+
+
+def come_back(estimate: Estimate, above_set_point: float, refused_per_s: float) -> tuple[float, float]:
+    """When those who are refused should come back, and over how long to spread them, in seconds.
+
+    ``above_set_point`` is by how many requests the queue exceeds its set point. Without a ready replica the next one is what helps.
+    """
+    drain, rate = estimate.drain_per_s, estimate.drain_per_s
+    if not estimate.ready:
+        drained, rate = 0.0, estimate.capacity.safe_rate_per_s or 0.0
+    else:
+        drained = above_set_point / drain if drain > 0 else LONGEST_RETRY_S
+    relief = estimate.eta_median_s if not estimate.ready or estimate.offered_per_s > drain else 0.0
     wait = min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, drained, relief))
-    refused = estimate.offered_per_s * (1 - ratio) * wait
-    spread = refused / estimate.drain_per_s if estimate.drain_per_s > 0 else LONGEST_RETRY_S
+    spread = refused_per_s * wait / rate if rate > 0 else LONGEST_RETRY_S
     return wait, max(0.0, min(spread, LONGEST_RETRY_S))

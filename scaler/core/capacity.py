@@ -69,6 +69,18 @@ class LoadWindow:
     throughput_per_replica_s: float
 
 
+def within_cap(profile: Profile, engine_cap: int | None) -> Profile:
+    """The profile of an engine that runs at most so many requests at once: what it does not run cannot be safe to run.
+
+    The residence time stays; at the smaller concurrency it is no longer, so the rate is not overstated by much, and never the room.
+    """
+    if engine_cap is None or engine_cap >= profile.safe_concurrency:
+        return profile
+    share = engine_cap / profile.safe_concurrency
+    rate = None if profile.safe_rate_per_s is None else profile.safe_rate_per_s * share
+    return replace(profile, safe_concurrency=float(engine_cap), safe_rate_per_s=rate)
+
+
 def capacity(profile: Profile, headroom_ratio: float, learned: Learned, drift_ratio: float) -> Capacity:
     """The capacity to use now: the profile's, or the learnt one, after derating and drift."""
     safe = profile.safe_concurrency

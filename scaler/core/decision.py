@@ -8,7 +8,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scaler.core.model import GateMode, Missing, Objective, Pressure, Reading, ShedStatus, Signal, WorkloadKey
+    from scaler.core.model import (
+        GateMode,
+        Missing,
+        Objective,
+        Phase,
+        Pressure,
+        Reading,
+        ShedStatus,
+        Signal,
+        WorkloadKey,
+    )
+    from scaler.core.ready_latency import ReadyLatency
 
 
 class Reason(StrEnum):
@@ -60,7 +71,11 @@ class QueueWait:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is believed of a workload at one instant. Counts are requests; ``ready`` counts awake replicas that pass readiness."""
+    """What is believed of a workload at one instant. Counts are requests; ``ready`` counts awake replicas that pass readiness.
+
+    ``latency`` is that of a replica that is asked for now, ``replica_ready_s`` its 90th percentile; ``start_phases`` the median of each
+    phase of recent starts, and beside them the time from ready to the first token.
+    """
 
     at: float
     observed_at: float
@@ -94,6 +109,8 @@ class Estimate:
     eta_s: float
     eta_median_s: float
     replica_ready_s: float
+    latency: ReadyLatency
+    start_phases: tuple[Phase, ...]
     capacity: Capacity
 
     @property

@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
+from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift, within_cap
 from scaler.core.decision import Estimate, QueueWait
 from scaler.core.growth import growth
 from scaler.core.latencies import LATENCY_WINDOW_S, Latencies, latencies, samples
 from scaler.core.model import Absent
-from scaler.core.ready_latency import PLANNING_QUANTILE, next_ready_s
+from scaler.core.ready_latency import PLANNING_QUANTILE, UnderWay, next_ready_s
 from scaler.core.windows import Quantile, Series, quantile_value
 
 if TYPE_CHECKING:
     from scaler.core.capacity import Learned, Profile
+    from scaler.core.coming import Coming
     from scaler.core.decision import Capacity
     from scaler.core.history import History
     from scaler.core.model import ReplicaSet, Signal
-    from scaler.core.ready_latency import ReadyLatency
 
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 15.0, 30.0
 SHORTEST_SLOPE_S = 10.0
@@ -33,13 +33,16 @@ MEDIAN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EstimateSpec:
-    """What the estimate must know of the workload: capacity profile, headroom, strictest TTFT budget in seconds, quantile of the SLO."""
+    """What the estimate must know of the workload: capacity profile, headroom, strictest TTFT budget in seconds, quantile of the SLO.
+
+    ``coming`` is what is to be expected of starts now.
+    """
 
     profile: Profile
     headroom_ratio: float
     budget_s: float | None
     slo_quantile: float
-    latency: ReadyLatency
+    coming: Coming
     reaction_s: float
     tick_s: float
 
@@ -109,13 +112,14 @@ def estimate(
         message = "an estimate needs an observation"
         raise ValueError(message)
     now = history.running.times[-1]
+    spec = replace(spec, profile=within_cap(spec.profile, history.replicas.engine_cap))
     cap = capacity(spec.profile, spec.headroom_ratio, learned, _drift(spec, history, now))
     load = _load(spec, history, cap)
     learned = _learn(spec, history, load, learned)
     belief, drain = _drain(spec, belief, load, cap, now)
-    ages = _ages(history.replicas, ask, now)
+    whole, under_way = spec.coming.latency, _under_way(spec.coming, ask, now)
     may_add = max(history.replicas.current, ask.published or 0) < ask.max_replicas
-    eta = [next_ready_s(spec.latency, q, ages, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN)]
+    eta = [next_ready_s(whole, q, under_way, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN)]
     seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
     belief, grows = _queue_trend(spec, belief, load)
     belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
@@ -130,7 +134,7 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         observed_at=history.observed_at if history.observed_at is not None else now,
         ready=load.ready,
         starting=len(replicas.starting),
-        stuck=sum(1 for s in replicas.starting if s.stuck or spec.latency.stuck(now - s.since)),
+        stuck=sum(start.stuck for start in spec.coming.under_way),
         missing=len(history.missing),
         current=replicas.current,
         max_replicas=replicas.max_replicas,
@@ -144,7 +148,7 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         offered_per_s=load.arrival_per_s + load.refused_per_s,
         refused_per_s=load.refused_per_s,
         drain_per_s=found.drain_per_s,
-        growth_ratio=growth(history, now, spec.latency, load.arrival_per_s + load.refused_per_s),
+        growth_ratio=growth(history, now, spec.coming.latency, load.arrival_per_s + load.refused_per_s),
         queue_wait=found.wait,
         ttft_s=quantile_value(seen.ttft),
         ttft_p99_s=quantile_value(seen.ttft_p99),
@@ -157,7 +161,9 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         preempting=(history.preemptions.rate_per_s(LATENCY_WINDOW_S) or 0.0) > 0,
         eta_s=found.eta_s[0],
         eta_median_s=found.eta_s[1],
-        replica_ready_s=spec.latency.quantile(PLANNING_QUANTILE),
+        replica_ready_s=spec.coming.latency.quantile(PLANNING_QUANTILE),
+        latency=spec.coming.latency,
+        start_phases=spec.coming.phases,
         capacity=found.capacity,
     )
 
@@ -272,12 +278,11 @@ def _queue_wait(
     return belief, QueueWait(max(0.0, by_drain or 0.0, by_ttft or 0.0, by_stall or 0.0), by_drain, by_ttft, by_stall)
 
 
-def _ages(replicas: ReplicaSet, ask: Ask, now: float) -> list[float]:
-    """Ages of the starts that can be counted on, with the one that was asked for and does not exist yet."""
-    ages = [now - start.since for start in replicas.starting if not start.stuck]
-    if ask.raised_at is not None:
-        ages.append(now - ask.raised_at)
-    return ages
+def _under_way(coming: Coming, ask: Ask, now: float) -> tuple[UnderWay, ...]:
+    """The starts under way, with the one that was asked for and does not exist yet."""
+    if ask.raised_at is None:
+        return coming.under_way
+    return (*coming.under_way, UnderWay("", now - ask.raised_at, coming.latency))
 
 
 def _worst_kv(history: History) -> Signal:

@@ -16,7 +16,8 @@ from scaler.core.target import recommend, whole
 
 if TYPE_CHECKING:
     from scaler.core.decision import ClassDecision, Decision, Estimate, Finding, LawInputs, ShapeInputs
-    from scaler.core.model import Missing, Pressure, Signal, WorkloadKey
+    from scaler.core.model import Missing, Phase, Pressure, Signal, WorkloadKey
+    from scaler.core.ready_latency import ReadyLatency
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Because:
 class Explanation:
     """Everything behind one decision. ``age_s`` is that of the newest reading, ``decided_age_s`` that of the decision, in seconds.
 
+    ``latency`` is that of a replica that is asked for now, ``start_phases`` the median of each phase of recent starts.
     ``recomputed`` is ``recompute(inputs, shape)`` and equals ``desired``.
     """
 
@@ -79,6 +81,8 @@ class Explanation:
     readings: tuple[ReadingAge, ...]
     missing: tuple[Missing, ...]
     signals: tuple[Named, ...]
+    latency: ReadyLatency
+    start_phases: tuple[Phase, ...]
     terms: Terms
     steps: tuple[Step, ...]
     inputs: LawInputs
@@ -105,6 +109,8 @@ def explain(decision: Decision, now: float) -> Explanation:
         readings=_readings(decision, now),
         missing=decision.missing,
         signals=_signals(decision.estimate),
+        latency=decision.estimate.latency,
+        start_phases=decision.estimate.start_phases,
         terms=recommendation.terms,
         steps=_steps(decision, now),
         inputs=recommendation.inputs,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scaler.core.decision import Finding
+from scaler.core.ready_latency import STUCK_FACTOR
 from scaler.core.target import whole
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from scaler.core.capacity import Profile
     from scaler.core.decision import Estimate, Recommendation
-    from scaler.core.model import Reading, RequestClass
+    from scaler.core.model import Reading, ReplicaSet, RequestClass
+    from scaler.core.ready_latency import UnderWay
     from scaler.core.target import ScalingSpec
 
 NAMED = 3
@@ -26,7 +28,8 @@ class Facts:
 
     ``silent`` are the readings that do not tell how many first tokens there were; ``lost``: none tells. ``doubted`` are those whose
     counters were not believed, ``stalled`` the replicas that have work and do none of it. ``diced``: refusals are not counted but told
-    from the fraction.
+    from the fraction. ``stuck`` are the starts that cannot be counted on any more,
+    ``replicas`` what the platform said last.
     """
 
     profile: Profile
@@ -38,6 +41,8 @@ class Facts:
     doubted: tuple[str, ...] = ()
     stalled: tuple[str, ...] = ()
     diced: bool = False
+    stuck: tuple[UnderWay, ...] = ()
+    replicas: ReplicaSet | None = None
 
 
 def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> tuple[Finding, ...]:
@@ -45,6 +50,8 @@ def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -
     return (
         *_infeasible(facts, estimate, recommendation),
         *_untold(facts),
+        *_stuck(facts, estimate),
+        *_told(facts),
         *_unsure(estimate),
         *(Finding("configuration", warning) for warning in facts.warnings),
     )
@@ -120,6 +127,34 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def _stuck(facts: Facts, estimate: Estimate) -> Iterator[Finding]:
+    """Starts that are not counted on any more: they are reported, not replaced."""
+    if facts.stuck:
+        who = _some(tuple(sorted(f"{start.replica} ({_why(start)})" for start in facts.stuck)))
+        count = f"{len(facts.stuck)} of {estimate.starting} starting replicas"
+        yield Finding("stuck", f"{count} may never be ready, and no other is asked for in their place: {who}")
+
+
+def _told(facts: Facts) -> Iterator[Finding]:
+    """What the platform itself says."""
+    if facts.replicas is None:
+        return
+    yield from (Finding(note.code, note.text) for note in facts.replicas.notes)
+    cap, safe = facts.replicas.engine_cap, facts.profile.safe_concurrency
+    if cap is not None and cap < safe:
+        yield Finding(
+            "safe_concurrency_above_cap",
+            f"the safe concurrency is {safe:g} and the engine runs {cap} requests at once, by its arguments: {cap} counts; "
+            "test again with these arguments, or raise the engine's limit to that of the load test",
+        )
+
+
+def _why(start: UnderWay) -> str:
+    """The platform's own reason, or how old it is."""
+    usual_s = start.latency.limit_s / STUCK_FACTOR
+    return start.why or f"{start.age_s:.0f} s old, and nine of ten were ready within {usual_s:.0f} s"
+
+
 def _unsure(estimate: Estimate) -> Iterator[Finding]:
     cap = estimate.capacity
     if cap.residence_s is None:
@@ -135,10 +170,6 @@ def _unsure(estimate: Estimate) -> Iterator[Finding]:
     if cap.drift_ratio != 1:
         yield Finding(
             "mix_drift", f"prompts differ from the load test: the residence time counts {cap.drift_ratio:.2f} times"
-        )
-    if estimate.stuck:
-        yield Finding(
-            "stuck", f"{estimate.stuck} of {estimate.starting} starting replicas outlived the usual start time"
         )
     if estimate.missing:
         yield Finding(

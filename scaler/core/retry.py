@@ -66,14 +66,17 @@ def retry(verdict: ClassDecision, draw: float) -> Retry:
     All who are refused in one second would return in one second, so each is told another time within the spread. At the cap there is no
     room after the wait, and the spread begins before it: the truth is later than the cap anyway.
     """
-    low = min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, verdict.retry_after_s))
-    high = min(LONGEST_RETRY_S, low + verdict.retry_spread_s)
-    room = min(verdict.retry_spread_s, LONGEST_SPREAD_S)
-    low = max(SHORTEST_RETRY_S, min(low, high - room))
-    wait = min(high, low + draw * (high - low))
-    ms = math.ceil(wait * 1000)
     patient = verdict.objective is Objective.COMPLETION
-    return Retry(math.ceil(ms / 1000), ms, futile=verdict.retry_after_s >= LONGEST_RETRY_S and not patient)
+    return spread_out(verdict.retry_after_s, verdict.retry_spread_s, draw, patient=patient)
+
+
+def spread_out(after_s: float, spread_s: float, draw: float, *, patient: bool) -> Retry:
+    """The same from a wait and a spread in seconds; a ``patient`` client can wait for longer than a minute."""
+    low = min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, after_s))
+    high = min(LONGEST_RETRY_S, low + spread_s)
+    low = max(SHORTEST_RETRY_S, min(low, high - min(spread_s, LONGEST_SPREAD_S)))
+    ms = math.ceil(min(high, low + draw * (high - low)) * 1000)
+    return Retry(math.ceil(ms / 1000), ms, futile=after_s >= LONGEST_RETRY_S and not patient)
 
 
 def retry_headers(when: Retry) -> dict[str, str]:
@@ -86,10 +89,15 @@ def retry_headers(when: Retry) -> dict[str, str]:
 
 
 def state_headers(decision: Decision, verdict: ClassDecision, now: float) -> dict[str, str]:
-    """The headers of any answer about a decision; the fraction is rounded down, so 1 always means all."""
-    admit = math.floor(verdict.admit_ratio * ADMIT_DIGITS) / ADMIT_DIGITS
+    """The headers of any answer about a decision, as far as one class is concerned."""
+    return pressure_headers(decision, verdict.state, verdict.admit_ratio, now)
+
+
+def pressure_headers(decision: Decision, state: Pressure, admit_ratio: float, now: float) -> dict[str, str]:
+    """The same, of a state and a fraction that may be stricter than the decision's; rounded down, so that 1 always means all."""
+    admit = math.floor(admit_ratio * ADMIT_DIGITS) / ADMIT_DIGITS
     return {
-        "X-Backpressure-State": verdict.state.value,
+        "X-Backpressure-State": state.value,
         "X-Backpressure-Admit": f"{admit:g}",
         "X-Backpressure-Age-Ms": str(int(age_s(decision, now) * 1000)),
         "X-Backpressure-Seq": str(decision.sequence),

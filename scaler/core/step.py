@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from scaler.core.admission import PlanSpec, Verdict, plan, wanted_per_s
 from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, DERATE_SAMPLES, SATURATED_RATIO, Learned, Profile, derate
-from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation, Shaped
+from scaler.core.coming import Coming, Measured, coming, measure
+from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation
 from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate
 from scaler.core.findings import Facts, findings
 from scaler.core.history import History, is_blind
@@ -17,10 +18,8 @@ from scaler.core.model import GateMode, Objective, Observation, Pressure, Reques
 from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed
 from scaler.core.ready_latency import ReadyLatency
 from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
+from scaler.core.starts import Seen, Starts, follow
 from scaler.core.target import ScalingSpec, recommend, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DEFAULT_TICK_S = 2.0
 SHORTEST_STALE_S, STALE_TICKS = 10.0, 3
@@ -72,18 +71,26 @@ class WorkloadSpec:
         """Seconds between a change of the fraction and its visible effect, for gateways that poll."""
         return 2 * self.tick_s
 
+    @property
+    def surge_ratio(self) -> float:
+        """How many times the drain rate can arrive without the queue passing the budget before the gate reacts."""
+        return 1 + 0.6 * (self.budget_s or 0.0) / self.reaction_s
+
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a workload remembers, replaced whole each tick. ``spec`` is the one the last tick ran with."""
+    """All that a workload remembers, replaced whole each tick. ``spec`` is the last tick's, ``admitted`` what another process did last."""
 
     spec: WorkloadSpec | None = None
     history: History = field(default_factory=History)
     belief: Belief = field(default_factory=Belief)
     learned: Learned = field(default_factory=Learned)
     stabilizer: Stabilizer = field(default_factory=Stabilizer)
+    starts: Starts = field(default_factory=Starts)
+    measured: Measured | None = None
     colours: tuple[tuple[str, Colour], ...] = ()
     decision: Decision | None = None
+    admitted: tuple[tuple[str, float], ...] = ()
 
 
 def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, Decision | Pending]:
@@ -92,12 +99,14 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
         state = replace(state, stabilizer=reseed(state.stabilizer, seen.at))
     if state.decision is not None and seen.at - state.decision.decided_at > spec.stale_s:  # the process stood still
         state = replace(state, stabilizer=roused(state.stabilizer, seen.at))
-    state = replace(state, spec=spec, history=ingest(state.history, seen, spec.stale_s))
+    history = ingest(state.history, seen, spec.stale_s)
+    starts = follow(state.starts, Seen(history.replicas, seen.readings, state.stabilizer.asks, spec.stale_s))
+    state = replace(state, spec=spec, history=history, starts=starts)
     if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
     if is_blind(state.history, seen) and state.decision is not None:
         return _hold(spec, state, state.decision, seen.at)
-    return _decide(spec, state)
+    return _decide(spec, state, seen.at)
 
 
 def resume(published: int, now: float) -> State:
@@ -116,9 +125,11 @@ def _not_yet(spec: WorkloadSpec, history: History, seen: Observation) -> str:
     return "" if history.last and waited else silent
 
 
-def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
+def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decision]:
     ask = Ask(state.stabilizer.published, state.stabilizer.raised_at, _max_replicas(spec, state.history))
-    belief, learned, believed = estimate(_estimate_spec(spec), state.history, state.belief, state.learned, ask)
+    measured = measure(state.measured, spec.latency, state.starts.finished, now)
+    expected = coming(measured, state.starts, now)
+    belief, learned, believed = estimate(_knows(spec, expected), state.history, state.belief, state.learned, ask)
     plan_spec = PlanSpec(spec.reaction_s, spec.budget_s, spec.gate)
     want = wanted_per_s(plan_spec, believed, tpot_pressed=any(tpot_pressed(c, believed) for c in spec.classes))
     colours = _judge(spec, state, believed, want)
@@ -129,7 +140,7 @@ def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
     decision = Decision(
         key=spec.key,
         sequence=0 if state.decision is None else state.decision.sequence + 1,
-        decided_at=believed.at,
+        decided_at=now,
         observed_at=believed.observed_at,
         valid_s=spec.stale_s,
         hold_s=HOLD_S,
@@ -138,31 +149,28 @@ def _decide(spec: WorkloadSpec, state: State) -> tuple[State, Decision]:
         blind=False,
         state=worst,
         reason=shaped.reason or recommendation.reason,
-        runner_up=_runner_up(shaped, recommendation),
+        runner_up=recommendation.runner_up if shaped.reason is None else recommendation.reason,  # what it overrules
         estimate=believed,
         recommendation=recommendation,
         shaped=shaped,
-        classes=plan(plan_spec, _verdicts(spec, state.decision, dict(colours), believed), believed, want),
+        classes=plan(plan_spec, _verdicts(spec, state, dict(colours), believed), believed, want),
         reaction_s=spec.reaction_s,
-        surge_ratio=_surge(spec),
+        surge_ratio=spec.surge_ratio,
         gate=spec.gate,
         shed=spec.shed,
-        findings=findings(_facts(spec, state.history), believed, recommendation),
+        findings=findings(_facts(spec, state.history, expected), believed, recommendation),
         readings=state.history.reporting,
         missing=state.history.missing,
     )
-    learned = derate(learned, believed.at, contradicted=_contradicted(spec, state.decision, believed))
-    return State(spec, state.history, belief, learned, stabilizer, tuple(colours), decision), decision
+    learned = derate(learned, now, contradicted=_contradicted(spec, state.decision, believed))
+    state = replace(state, belief=belief, learned=learned, measured=measured, stabilizer=stabilizer)
+    return replace(state, colours=tuple(colours), decision=decision), decision
 
 
 def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:
     """Nothing is known now: the last number stands, its pressure ages, and nobody is told anything new."""
-    moment = replace(
-        _moment(spec, held.estimate, held.recommendation, held.state),
-        now=now,
-        max_replicas=_max_replicas(spec, state.history),
-        blind=True,
-    )
+    moment = _moment(spec, held.estimate, held.recommendation, held.state)
+    moment = replace(moment, now=now, max_replicas=_max_replicas(spec, state.history), blind=True)
     stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
     decision = replace(
         held,
@@ -179,13 +187,13 @@ def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple
     return replace(state, stabilizer=stabilizer, decision=decision), decision
 
 
-def _estimate_spec(spec: WorkloadSpec) -> EstimateSpec:
+def _knows(spec: WorkloadSpec, expected: Coming) -> EstimateSpec:
     return EstimateSpec(
         profile=spec.profile,
         headroom_ratio=spec.headroom_ratio,
         budget_s=spec.budget_s,
         slo_quantile=spec.slo_quantile,
-        latency=spec.latency,
+        coming=expected,
         reaction_s=spec.reaction_s,
         tick_s=spec.tick_s,
     )
@@ -253,7 +261,7 @@ def _moment(spec: WorkloadSpec, believed: Estimate, recommendation: Recommendati
     )
 
 
-def _facts(spec: WorkloadSpec, history: History) -> Facts:
+def _facts(spec: WorkloadSpec, history: History, expected: Coming) -> Facts:
     return Facts(
         *(spec.profile, spec.classes, spec.warnings, spec.scaling),
         silent=tuple(reading for reading in history.reporting if reading.replica in history.lacking),
@@ -261,27 +269,18 @@ def _facts(spec: WorkloadSpec, history: History) -> Facts:
         doubted=tuple(sorted(history.doubted)),
         stalled=history.stalled,
         diced=history.diced,
+        stuck=tuple(start for start in expected.under_way if start.stuck),
+        replicas=history.replicas,
     )
 
 
-def _verdicts(
-    spec: WorkloadSpec, before: Decision | None, colours: dict[str, Colour], believed: Estimate
-) -> tuple[Verdict, ...]:
+def _verdicts(spec: WorkloadSpec, state: State, colours: dict[str, Colour], believed: Estimate) -> tuple[Verdict, ...]:
     """Attempts are taken as equal over the classes: nobody counts them by class here."""
     attempts = believed.offered_per_s / len(spec.classes)
-    ratios = {verdict.name: verdict.admit_ratio for verdict in before.classes} if before is not None else {}
+    before = state.decision
+    ratios = dict(state.admitted) if before is None else {v.name: v.admit_ratio for v in before.classes}
     decided_at = before.decided_at if before is not None else -math.inf
     return tuple(Verdict(c, colours[c.name], attempts, ratios.get(c.name, 1.0), decided_at) for c in spec.classes)
-
-
-def _runner_up(shaped: Shaped, recommendation: Recommendation) -> Reason:
-    """When stabilization binds, the load term that it overrules is next in line."""
-    return recommendation.runner_up if shaped.reason is None else recommendation.reason
-
-
-def _surge(spec: WorkloadSpec) -> float:
-    """How many times the drain rate can arrive without the queue passing the budget before the gate reacts."""
-    return 1 + 0.6 * (spec.budget_s or 0.0) / spec.reaction_s
 
 
 def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimate) -> bool:

@@ -24,6 +24,11 @@ class Counts:
         self.configuration = Gauge(
             "slo_scaler_configuration_valid", "1 while the newest configuration file is the one in use", registry=told
         )
+        self.leading = Gauge(
+            "slo_scaler_leading", "1 in the pod that KEDA is led to, 1 without a cluster", registry=told
+        )
+        self.leading.set(1)
+        self.unstored = Counter("slo_scaler_store_failures", "Times that state could not be kept", registry=told)
         self.libraries = Counter(
             "slo_scaler_library_errors",
             "What libraries complained of, like malformed requests",

@@ -43,6 +43,11 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
     ("ttft_p99_seconds", "Time to first token, P99", lambda d, _: d.estimate.ttft_p99_s),
     ("tpot_seconds", "Time per output token at sloPercentile (P95 by default)", lambda d, _: d.estimate.tpot_s),
     ("replica_ready_seconds", "P90 from asking for a replica to ready", lambda d, _: d.estimate.replica_ready_s),
+    (
+        "starts_measured",
+        "Starts that this rests on; 0: configuration or the prior",
+        lambda d, _: d.estimate.latency.samples,
+    ),
     ("saturation_ratio", "Ongoing requests over what is safe", lambda d, _: d.estimate.saturation_ratio),
     ("eta_seconds", "P90 of the time until the next replica is ready", lambda d, _: d.estimate.eta_s),
     ("decision_age_seconds", "Age of the newest reading behind the decision", age_s),
@@ -76,6 +81,7 @@ class OnBoard(Collector):
                     family.add_metric(label, value)
             yield family
         yield _states(decisions)
+        yield _phases(decisions)
         yield from _by_class(decisions)
 
 
@@ -84,6 +90,15 @@ def _states(decisions: Iterable[Decision]) -> Metric:
     for decision in decisions:
         for state in Pressure:
             family.add_metric((decision.key.namespace, decision.key.name, state), float(state is decision.state))
+    return family
+
+
+def _phases(decisions: Iterable[Decision]) -> Metric:
+    labels = (*WORKLOAD, "phase")
+    family = GaugeMetricFamily("slo_scaler_start_phase_seconds", "Median of each phase of recent starts", labels=labels)
+    for decision in decisions:
+        for phase in decision.estimate.start_phases:
+            family.add_metric((decision.key.namespace, decision.key.name, phase.name), phase.took_s)
     return family
 
 

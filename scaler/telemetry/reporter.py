@@ -114,6 +114,22 @@ class Reporter:
         if missing:
             self._memory(key).scrape_failures += len(missing)
 
+    def recalled(self, key: WorkloadKey, note: str) -> None:
+        """What was stored for the workload could not be used, or not all of it."""
+        self._write("warning", "recalled", key, why=note)
+
+    def led(self, leads: bool, why: str) -> None:  # noqa: FBT001 - a sentence's subject, not a switch
+        """Whether this pod is the one that KEDA is led to, and what is wrong with the election."""
+        self._counts.leading.set(leads)
+        self._write("warning" if why else "info", "leading", None, leads=leads, why=why)
+
+    def unstored(self, sentence: str) -> None:
+        """State could not be kept, or read; told once a minute a kind at most."""
+        self._counts.unstored.inc()
+        held = self._seldom.held_back(("unstored", sentence), self._clock())
+        if held is not None:
+            self._write("warning", "unstored", None, why=sentence, suppressed=held)
+
     def crashed(self, key: WorkloadKey, error: Exception) -> None:
         """Count the crash, and show its traceback once a minute at most."""
         memory = self._memory(key)

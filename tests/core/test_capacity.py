@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.core.capacity import Learned, LoadWindow, Profile, capacity, derate, learn, mix_drift
+from scaler.core.capacity import Learned, LoadWindow, Profile, capacity, derate, learn, mix_drift, within_cap
 from scaler.core.decision import Capacity
 from scaler.core.windows import Quantile
 from tests.support.law import near
@@ -147,3 +147,15 @@ def test_another_mix_counts_once_the_median_prompt_leaves_its_bucket(prompt, exp
 
 def test_without_the_mix_of_the_load_test_there_is_no_drift():
     assert mix_drift(BARE, Quantile(2000.0, 2000.0, math.inf, 500.0)) == 1.0
+
+
+def test_an_engine_that_runs_fewer_at_once_than_the_load_test_found_safe_is_as_strong_as_it_is_wide():
+    tested = Profile(100.0, 8.0)
+    assert [within_cap(tested, cap) for cap in (None, 100, 50)] == [tested, tested, Profile(50.0, 4.0)]
+
+
+@given(safe=st.floats(1.0, 1e4), rate=st.none() | st.floats(0.01, 1e3), cap=st.none() | st.integers(1, 10_000))
+def test_a_cap_never_makes_a_profile_larger(safe, rate, cap):
+    capped = within_cap(Profile(safe, rate), cap)
+    assert capped.safe_concurrency <= safe
+    assert (capped.safe_rate_per_s or 0.0) <= (rate or 0.0)

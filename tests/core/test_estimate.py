@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.core.capacity import Learned, Profile
+from scaler.core.coming import Coming
 from scaler.core.decision import QueueWait
 from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate, window_s
 from scaler.core.history import History
@@ -13,7 +14,7 @@ from scaler.core.model import Absent, ReplicaSet, RequestClass, Starting
 from scaler.core.ready_latency import ReadyLatency
 from tests.support.law import Engine, Law, histogram, near, observe, tick, workload
 
-SPEC = EstimateSpec(Profile(100.0, 8.0), 0.1, 5.0, 0.95, ReadyLatency(), 4.0, 2.0)
+SPEC = EstimateSpec(Profile(100.0, 8.0), 0.1, 5.0, 0.95, Coming(ReadyLatency()), 4.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -258,11 +259,8 @@ def test_preemptions_count_for_half_a_minute():
 def test_stuck_starts_are_counted_apart_and_the_others_say_when_the_next_is_ready():
     starting = (Starting("b", -100.0), Starting("c", -9000.0), Starting("d", 0.0, stuck="Unschedulable"))
     decision = Law(workload()).see(Engine("a"), starting=starting)
-    assert (decision.estimate.starting, decision.estimate.stuck, decision.estimate.eta_s) == (
-        3,
-        2,
-        ReadyLatency().remaining(0.9, 100.0),
-    )
+    believed = decision.estimate
+    assert (believed.starting, believed.stuck, believed.eta_s) == (3, 2, believed.latency.remaining(0.9, 100.0))
 
 
 def test_with_nothing_to_come_the_wait_is_infinite_and_nothing_is_not_a_number():

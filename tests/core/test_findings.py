@@ -8,7 +8,8 @@ import pytest
 from scaler.core.capacity import Profile
 from scaler.core.decision import Finding
 from scaler.core.findings import Facts, findings
-from scaler.core.model import RequestClass
+from scaler.core.model import Note, ReplicaSet, RequestClass
+from scaler.core.ready_latency import ReadyLatency, UnderWay
 from scaler.core.target import ScalingSpec
 from tests.support.law import CHAT, Engine, Law, workload
 
@@ -68,7 +69,9 @@ CAPACITY = decided()[0].capacity
         ),
         pytest.param({"capacity": replace(CAPACITY, derate_ratio=0.9)}, [("profile_contradicted", None)], id="derated"),
         pytest.param({"capacity": replace(CAPACITY, drift_ratio=1.6)}, [("mix_drift", None)], id="drift"),
-        pytest.param({"stuck": 1, "starting": 2}, [("stuck", None)], id="stuck"),
+        pytest.param(
+            {"facts": replace(FACTS, stuck=(UnderWay("b", 900.0, ReadyLatency()),))}, [("stuck", None)], id="stuck"
+        ),
         pytest.param({"missing": 1}, [("missing", None)], id="missing"),
     ],
 )
@@ -91,6 +94,56 @@ def test_the_demand_above_the_maximum_names_the_number_that_would_do():
     )
 
 
+UNSCHEDULABLE = "Unschedulable: 0/3 nodes are available: insufficient nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("stuck", "who"),
+    [
+        pytest.param(
+            (UnderWay("llama-7f", 20.0, ReadyLatency(), UNSCHEDULABLE),),
+            f"1 of 5 starting replicas may never be ready, and no other is asked for in their place: llama-7f ({UNSCHEDULABLE})",
+            id="by-the-reason-of-its-platform",
+        ),
+        pytest.param(
+            (UnderWay("llama-7f", 260.4, ReadyLatency(120.0, stuck_after_s=255.0)),),
+            "1 of 5 starting replicas may never be ready, and no other is asked for in their place: "
+            "llama-7f (260 s old, and nine of ten were ready within 85 s)",
+            id="by-its-age",
+        ),
+        pytest.param(
+            tuple(UnderWay(name, 20.0, ReadyLatency(), "ImagePullBackOff") for name in "edcba"),
+            "5 of 5 starting replicas may never be ready, and no other is asked for in their place: "
+            "a (ImagePullBackOff), b (ImagePullBackOff), c (ImagePullBackOff) and 2 more",
+            id="three-are-named",
+        ),
+    ],
+)
+def test_stuck_starts_are_named_with_why(stuck, who):
+    estimate, recommendation = decided()
+    found = findings(replace(FACTS, stuck=stuck), replace(estimate, starting=5), recommendation)
+    assert found == (Finding("stuck", who),)
+
+
 def test_warnings_of_the_spec_come_last():
     found = findings(replace(FACTS, warnings=("no maxReplicas",)), *decided())
     assert found == (Finding("configuration", "no maxReplicas"),)
+
+
+def listed(**what) -> ReplicaSet:
+    return ReplicaSet(("a",), (), 1, 0.0, **what)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "expected"),
+    [
+        pytest.param(listed(notes=(Note("keda_paused", "KEDA is paused"),)), [("keda_paused", None)], id="notes"),
+        pytest.param(
+            listed(engine_cap=64), [("safe_concurrency_above_cap", None)], id="a-cap-below-the-safe-concurrency"
+        ),
+        pytest.param(listed(engine_cap=100), [], id="a-cap-that-holds-it"),
+        pytest.param(listed(), [], id="no-cap-known"),
+    ],
+)
+def test_what_the_platform_says_is_passed_on(replicas, expected):
+    assert codes(facts=replace(FACTS, replicas=replicas)) == expected

@@ -21,6 +21,7 @@ from scaler.core.pressure import (
     queue_limit,
     tpot_pressed,
 )
+from scaler.core.ready_latency import ReadyLatency
 
 FEW = settings(max_examples=settings().max_examples // 4)
 CHAT = RequestClass("chat", ttft_s=5.0, tpot_s=0.1)
@@ -57,6 +58,8 @@ CALM = Estimate(
     eta_s=180.0,
     eta_median_s=130.0,
     replica_ready_s=180.0,
+    latency=ReadyLatency(),
+    start_phases=(),
     capacity=Capacity(100.0, 90.0, 8.0, 12.5),
 )
 GREEN, YELLOW, RED = Pressure.GREEN, Pressure.YELLOW, Pressure.RED

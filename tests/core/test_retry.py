@@ -119,7 +119,7 @@ def test_the_answered_state_is_the_workloads_own_when_no_class_is_asked_for(deci
 def test_a_second_of_age_is_a_thousand_milliseconds():
     assert state_headers(RED, CHAT, RED.observed_at + 1.5) == {
         "X-Backpressure-State": Pressure.RED.value,
-        "X-Backpressure-Admit": "0.02",
+        "X-Backpressure-Admit": "0.05",
         "X-Backpressure-Age-Ms": "1500",
         "X-Backpressure-Seq": "19",
     }

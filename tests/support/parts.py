@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -55,6 +56,7 @@ class RecordingTelemetry:
     ticks: list[Decision | Pending] = field(default_factory=list)
     crashes: list[tuple[WorkloadKey, Exception]] = field(default_factory=list)
     gone: list[WorkloadKey] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     silent: list[Missing] = field(default_factory=list)
 
     def ticked(self, outcome: Decision | Pending, took_s: float) -> None:
@@ -66,8 +68,35 @@ class RecordingTelemetry:
     def crashed(self, key: WorkloadKey, error: Exception) -> None:
         self.crashes.append((key, error))
 
+    def recalled(self, key: WorkloadKey, note: str) -> None:
+        self.notes.append(note)
+
     def forgotten(self, key: WorkloadKey) -> None:
         self.gone.append(key)
+
+
+@dataclass
+class SeldomStore:
+    """Keeps texts in memory as a ConfigMap would: on a change, and else not more often than every ``every_s`` seconds."""
+
+    clock: Callable[[], float]
+    every_s: float = 30.0
+    texts: dict[WorkloadKey, str] = field(default_factory=dict)
+    put_at: dict[WorkloadKey, float] = field(default_factory=dict)
+    changes: list[bool] = field(default_factory=list)
+
+    def recall(self, key: WorkloadKey) -> str | None:
+        return self.texts.get(key)
+
+    def due(self, key: WorkloadKey, *, changed: bool) -> bool:
+        self.changes.append(changed)
+        return changed or self.clock() - self.put_at.get(key, -math.inf) >= self.every_s
+
+    def put(self, key: WorkloadKey, text: str) -> None:
+        self.texts[key], self.put_at[key] = text, self.clock()
+
+    def forget(self, key: WorkloadKey) -> None:
+        self.texts.pop(key, None)
 
 
 def steady(now: float, targets: Sequence[Target]) -> Scrape:
@@ -88,12 +117,11 @@ class ScriptedParts(Parts):
     telemetry: RecordingTelemetry
 
 
-def parts(script=steady, names: tuple[str, ...] | None = ("llama-0",)) -> ScriptedParts:
+def parts(script=steady, names: tuple[str, ...] | None = ("llama-0",), **rest) -> ScriptedParts:
     """Parts on the running loop's clock."""
     clock = asyncio.get_running_loop().time
-    return ScriptedParts(
-        ScriptedSource(clock, script), FixedReplicas(clock, names), Board(), RecordingTelemetry(), clock
-    )
+    source, replicas = ScriptedSource(clock, script), FixedReplicas(clock, names)
+    return ScriptedParts(source, replicas, Board(), RecordingTelemetry(), clock, **rest)
 
 
 async def passing(seconds: float) -> None:
