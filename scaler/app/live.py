@@ -20,7 +20,7 @@ from scaler.sources.prometheus_api import PrometheusApi, PrometheusSettings
 from scaler.sources.prometheus_demand import PrometheusDemand
 from scaler.sources.prometheus_replicas import PrometheusReplicas, Sought
 from scaler.sources.scrape import ScrapeSettings, scraping
-from scaler.workload import parse_workload
+from scaler.workload import Bounds, parse_workload
 
 LONGEST_SCRAPE_S, SCRAPE_SHARE = 1.5, 0.75
 """A pass over the engines ends well before the next tick."""
@@ -49,7 +49,8 @@ class _Prometheus:
 class Live:
     """Follows the configuration. ``specs`` is set once the supervisor exists, before any loop runs.
 
-    ``listed`` knows replicas by other means; where it knows none, the Prometheus that a spec names as its source is asked.
+    ``listed`` knows the replicas that are named by hand, ``cluster`` those of the workloads that a ScaledObject names; where neither knows
+    any, the Prometheus that a spec names as its source is asked. ``bounds`` are those of a workload's ScaledObject.
     """
 
     configuration: Configuration
@@ -57,6 +58,8 @@ class Live:
     listed: Replicas
     uncounted: Demand | None
     specs: Specs | None = None
+    cluster: Replicas | None = None
+    bounds: Callable[[WorkloadKey], Bounds | None] = lambda _: None
     inputs: ConfiguredInputs = field(init=False)
     _scrapes: Opened[ScrapeSettings, PodSource] = field(init=False, repr=False)
     _prometheus: Opened[tuple[str, PrometheusSettings], _Prometheus] = field(init=False, repr=False)
@@ -89,17 +92,21 @@ class Live:
 
     def parse(self, key: WorkloadKey, metadata: Mapping[str, str]) -> WorkloadSpec:
         """Trigger metadata with today's names. Raises ConfigError."""
-        return parse_workload(key, metadata, self.configuration.catalog)
+        return parse_workload(key, metadata, self.configuration.catalog, self.bounds(key))
 
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The ``Replicas`` port."""
-        found, source = self.listed.snapshot(key), self._source_of(key)
-        return found if found is not None or source is None else source.replicas.snapshot(key)
+        return next((found for known in self._knowing(key) if (found := known.snapshot(key)) is not None), None)
 
     def why(self, key: WorkloadKey) -> str:
-        """The ``Replicas`` port: why there is no snapshot."""
+        """The ``Replicas`` port: why there is no snapshot, as the one says that would know most."""
+        return self.listed.why(key) if key in self.configuration.targets else self._knowing(key)[-1].why(key)
+
+    def _knowing(self, key: WorkloadKey) -> tuple[Replicas, ...]:
+        """Who may know the workload's replicas, first those whose word counts before the others'."""
         source = self._source_of(key)
-        return self.listed.why(key) if source is None else source.replicas.why(key)
+        known = (self.listed, self.cluster, None if source is None else source.replicas)
+        return tuple(one for one in known if one is not None)
 
     def _source_of(self, key: WorkloadKey) -> _Prometheus | None:
         spec = None if self.specs is None else self.specs.spec(key)

@@ -46,3 +46,22 @@ async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def vital(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine while the context is open. Should it end by itself, the context ends too, with its error."""
+    body, task = asyncio.current_task(), asyncio.get_running_loop().create_task(work)
+    if body is None:
+        raise RuntimeError("a context is opened by a task")
+    task.add_done_callback(lambda ended: None if ended.cancelled() else body.cancel())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            body.uncancel()
+            raise error from None
+        raise
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

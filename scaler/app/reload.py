@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from scaler.sources.targets import ConfiguredReplicas
 
 if TYPE_CHECKING:
     from scaler.api.keda import KedaServicer
+    from scaler.app.directory import Directory
     from scaler.app.live import Live
     from scaler.control.supervisor import Supervisor
     from scaler.core.model import WorkloadKey
@@ -29,11 +31,12 @@ class Reload:
     supervisor: Supervisor
     servicer: KedaServicer
     reporter: Reporter
+    directory: Directory
     _pinned: frozenset[WorkloadKey] = field(default=frozenset(), init=False)
 
     async def apply(self, configuration: Configuration) -> None:
         """Take a good configuration."""
-        tls_before = self.live.configuration.tls
+        before = self.live.configuration
         await self.live.follow(configuration)
         if isinstance(self.live.listed, ConfiguredReplicas):
             self.live.listed.rename(configuration.targets)
@@ -46,8 +49,8 @@ class Reload:
             self.supervisor.release(key)
         self._pinned = frozenset(pinned)
         self._announce(configuration)
-        later = () if configuration.tls == tls_before else ("server.tls: takes effect at the next start",)
-        self.reporter.configured((), (*configuration.warnings, *later))
+        self.directory.follow_all(self._pinned)
+        self.reporter.configured((), (*configuration.warnings, *_later(before, configuration)))
 
     def _announce(self, configuration: Configuration) -> None:
         """Show the workloads that are named and wait for KEDA, so that nobody looks in vain for what went wrong."""
@@ -69,3 +72,11 @@ class Reload:
             elif file.faults and file.faults != told:
                 self.reporter.configured(file.faults)
             told = file.faults
+
+
+def _later(before: Configuration, now: Configuration) -> Iterator[str]:
+    """What has changed and is not followed."""
+    if now.tls != before.tls:
+        yield "server.tls: takes effect at the next start"
+    if now.namespaces != before.namespaces:
+        yield "cluster.namespaces: takes effect at the next start"

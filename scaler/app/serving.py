@@ -22,18 +22,22 @@ from scaler.api.doors import Cap, ConnectionCaps, Listener, cannot_open, opened
 from scaler.api.http import Ops, View, gate_app, ops_app, runner
 from scaler.api.keda import KedaParts, KedaServicer
 from scaler.api.keda_server import KedaServer, Listen
+from scaler.app.clustered import Cluster, Clustered, reached
+from scaler.app.directory import Directory
 from scaler.app.live import Live
 from scaler.app.opened import background
 from scaler.app.reload import Reload
 from scaler.backpressure import check
 from scaler.control.board import Board
-from scaler.control.loop import Parts
-from scaler.control.ports import Demand, Replicas
+from scaler.control.loop import NothingStored, Parts
+from scaler.control.ports import Demand, Memory, Replicas, StateStore
 from scaler.control.supervisor import Supervisor
+from scaler.core import memory as short_memory
 from scaler.core.step import DEFAULT_TICK_S
-from scaler.settings import Configuration, Ports, WatchedFile, read_configuration
+from scaler.settings import Configuration, Place, Ports, WatchedFile, read_configuration
 from scaler.settings.process import open_files, raise_open_files
 from scaler.sources.targets import ConfiguredReplicas
+from scaler.store import FileStore, WholeState
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
 from scaler.telemetry.libraries import listened_to
@@ -46,7 +50,8 @@ SWEEP_EVERY_S = 60.0
 class Wiring:
     """What differs between serving, the demo and tests.
 
-    Who knows the replicas, who counts refusals (None: nobody), where to listen and to log, and the file to follow, if any.
+    Who knows the replicas, who counts refusals (None: nobody), where to listen and to log, the file to follow, the cluster that is talked
+    to, and the directory where state is kept without one, if any.
     """
 
     configuration: Configuration
@@ -55,6 +60,8 @@ class Wiring:
     demand: Demand | None
     log: TextIO
     watched: WatchedFile | None = None
+    cluster: Cluster | None = None
+    state_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class Bound:
     supervisor: Supervisor
 
 
-async def serve(path: Path | None, ports: Ports, tick_s: float = DEFAULT_TICK_S) -> None:
+async def serve(path: Path | None, ports: Ports, place: Place, tick_s: float = DEFAULT_TICK_S) -> None:
     """Run until SIGTERM or SIGINT. Raises ConfigError for a bad file and for a port that cannot be opened."""
     watched = None if path is None else WatchedFile(path, tick_s)
     configuration = read_configuration(None, tick_s) if watched is None else watched.first()
@@ -80,7 +87,8 @@ async def serve(path: Path | None, ports: Ports, tick_s: float = DEFAULT_TICK_S)
     async with AsyncExitStack() as stack:
         await replicas.resolve()
         await stack.enter_async_context(background(replicas.run()))
-        wiring = Wiring(configuration, ports, replicas, None, sys.stdout, watched)
+        cluster = None if place.kubernetes is None else await stack.enter_async_context(reached(place.kubernetes))
+        wiring = Wiring(configuration, ports, replicas, None, sys.stdout, watched, cluster, place.state_dir)
         await stack.enter_async_context(running(wiring))
         # What lives as long as the process need not be looked at by each full collection, which stops every loop meanwhile.
         gc.collect()
@@ -92,7 +100,8 @@ async def serve(path: Path | None, ports: Ports, tick_s: float = DEFAULT_TICK_S)
 async def running(wiring: Wiring) -> AsyncIterator[Bound]:
     """A scaler that listens and decides while the context is open.
 
-    On the way out readiness fails first, streams end with OK, calls under way are answered, and the loops end last.
+    On the way out another pod takes over first, then readiness fails, streams end with OK, calls under way are answered, and the loops
+    end last.
     """
     clock = asyncio.get_running_loop().time
     board, shutdown = Board(), asyncio.Event()
@@ -102,24 +111,58 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         stack.callback(reporter.close)
         stack.enter_context(listened_to(reporter.library, asyncio.get_running_loop()))
         certificates = await _certificates(stack, wiring.configuration, reporter)
-        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock))
+        kept = await _kept(stack, wiring, reporter)
+        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock, kept.store, kept.memory))
         live.specs = supervisor
         stack.push_async_callback(live.close)
         stack.push_async_callback(supervisor.stop)
         servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown))
-        reload = Reload(live, supervisor, servicer, reporter)
-        await reload.apply(wiring.configuration)
+        directory = Directory(supervisor, live.parse, servicer.forget_parsed)
+        live.bounds = directory.bounds
+        await _follow(stack, wiring, Reload(live, supervisor, servicer, reporter, directory))
+        if kept.clustered is not None:
+            live.cluster = await stack.enter_async_context(
+                kept.clustered.looking(wiring.configuration.namespaces, directory)
+            )
         await stack.enter_async_context(background(_sweep(supervisor)))
-        faults: Callable[[], tuple[str, ...]] = tuple
-        if wiring.watched is not None:
-            faults = wiring.watched.current_faults
-            await stack.enter_async_context(background(reload.watch(wiring.watched)))
+        faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
         listening = _Listening(stack, wiring.ports, certificates, shutdown, ConnectionCaps.within(open_files()))
         gate_port, ops_port = await _listen_http(listening, view, reporter)
-        keda_port = await _listen_keda(listening, servicer)
+        server, keda_port = await _listen_keda(listening, servicer)
         reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port)
+        if kept.clustered is not None:
+            await stack.enter_async_context(kept.clustered.leading(supervisor.adopt, server.renew))
         yield Bound(keda_port, gate_port, ops_port, board, supervisor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where state is kept, and in which form; in ConfigMaps if there is a cluster."""
+
+    store: StateStore = NothingStored()
+    memory: Memory = short_memory
+    clustered: Clustered | None = None
+
+
+async def _kept(stack: AsyncExitStack, wiring: Wiring, reporter: Reporter) -> _Kept:
+    """The store, read before any loop runs."""
+    if wiring.cluster is not None:
+        clustered = Clustered.of(wiring.cluster, asyncio.get_running_loop().time, reporter)
+        await clustered.store.start()
+        return _Kept(clustered.store, clustered=clustered)
+    if wiring.state_dir is None:
+        return _Kept()
+    files = FileStore(wiring.state_dir, reporter.unstored)
+    await asyncio.to_thread(files.load)
+    stack.callback(files.close)
+    return _Kept(files, WholeState())
+
+
+async def _follow(stack: AsyncExitStack, wiring: Wiring, reload: Reload) -> None:
+    await reload.apply(wiring.configuration)
+    if wiring.watched is not None:
+        await stack.enter_async_context(background(reload.watch(wiring.watched)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +183,12 @@ async def _certificates(stack: AsyncExitStack, configuration: Configuration, rep
     return certificates
 
 
-async def _listen_keda(at: _Listening, servicer: KedaServicer) -> int:
+async def _listen_keda(at: _Listening, servicer: KedaServicer) -> tuple[KedaServer, int]:
     listen = Listen(at.ports.keda, at.ports.host, GRACE_S, at.certificates, most=at.caps.keda)
     server = KedaServer(servicer, at.shutdown, listen)
     port = await server.start()
     at.stack.push_async_callback(server.stop)
-    return port
+    return server, port
 
 
 async def _listen_http(at: _Listening, view: View, reporter: Reporter) -> tuple[int, int]:

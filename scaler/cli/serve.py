@@ -27,14 +27,15 @@ def serve(
 ) -> None:
     """Serve KEDA on port 6000, gateways on 8080, probes, metrics and explanations on 8081.
 
-    Ports and address: SLO_SCALER_HOST, SLO_SCALER_KEDA_PORT, SLO_SCALER_GATE_PORT, SLO_SCALER_OPS_PORT.
+    Ports and address: SLO_SCALER_HOST, SLO_SCALER_KEDA_PORT, SLO_SCALER_GATE_PORT, SLO_SCALER_OPS_PORT. In a pod with a service account's
+    token the cluster is looked at; elsewhere SLO_SCALER_KUBECONFIG names one, and SLO_SCALER_STATE_DIR keeps state over restarts.
 
     Example: slo-scaler serve --config slo-scaler.yaml
     """
     from scaler.app import serve as run
-    from scaler.settings import read_ports, schema
+    from scaler.settings import read_place, read_ports, schema
 
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    asyncio.run(run(config, read_ports(), tick))
+    asyncio.run(run(config, read_ports(), read_place(), tick))

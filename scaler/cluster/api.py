@@ -36,6 +36,10 @@ class Unreachable(ApiError):
     """No answer in time, a broken connection, a 5xx or a 429: worth another try."""
 
 
+class Silent(Unreachable):
+    """An open watch brought nothing for too long. Nobody knows since when it was dead: at the earliest since its last event."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of a list: its objects, the version to watch from, and the token of the next page (empty on the last)."""
@@ -53,19 +57,26 @@ class Event:
     item: Json
 
 
-class Api(Protocol):
-    """A Kubernetes API server. Paths begin with /api or /apis. Every call is bounded in time and raises ApiError."""
-
-    async def get(self, path: str) -> Json:
-        """One object."""
-        ...
+class Collections(Protocol):
+    """What it takes to follow a collection. Paths begin with /api or /apis. Every call is bounded in time and raises ApiError."""
 
     async def page(self, path: str, *, selector: str = "", token: str = "") -> Page:
         """One page of a collection, of at most some hundred objects."""
         ...
 
     def watch(self, path: str, resource_version: str, *, selector: str = "") -> AsyncIterator[Event]:
-        """The changes after a version, with bookmarks. Ends after a minute or so; raises Unreachable when nothing comes for longer."""
+        """The changes after a version, with bookmarks. Ends after a minute or so; raises Silent when nothing comes for longer.
+
+        The first event is a BOOKMARK of the very version that was asked for: the server accepted the watch, all is told from now on.
+        """
+        ...
+
+
+class Api(Collections, Protocol):
+    """A Kubernetes API server."""
+
+    async def get(self, path: str) -> Json:
+        """One object."""
         ...
 
     async def create(self, path: str, body: Json) -> Json:

@@ -87,7 +87,8 @@ async def test_a_bad_configuration_is_exit_code_2_and_a_line_for_each_fault(tmp_
         2,
         [
             "slo-scaler: profiles.tiny.safe_concurrency: Input should be greater than or equal to 0.1",
-            "slo-scaler: other: unknown key; known are classes, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
+            "slo-scaler: other: unknown key; known are classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, "
+            "workloads",
         ],
     )
 

@@ -318,7 +318,7 @@ def test_the_prometheus_overlay_names_the_source_that_triggers_take():
 OWN = [
     ("coordination.k8s.io", "leases", ("slo-scaler",), ("get", "update")),
     ("coordination.k8s.io", "leases", (), ("create",)),
-    ("", "configmaps", (), ("get", "list", "create", "update")),
+    ("", "configmaps", (), ("get", "list", "create", "patch")),
     ("", "pods", (), ("get", "list", "patch")),
 ]
 WORKLOADS = [

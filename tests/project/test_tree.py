@@ -31,7 +31,8 @@ REGISTRIES = [
 LOCAL_ROOTS = ["work", "root", "home", "Users", "tmp", "mnt", "builds"]
 # What stands before the path must not make it the tail of a longer path or of an address, but `-I` and `file:` may.
 BEFORE_PATH = r"(?:(?<=-[A-Z])|(?<=file://)|(?<![\w.~/*)}\]-]))"
-LOCAL_PATH = re.compile(BEFORE_PATH + "/(?:" + "|".join(LOCAL_ROOTS) + r")/[\w.]")
+# Where KServe mounts a model is the same on every machine.
+LOCAL_PATH = re.compile(BEFORE_PATH + r"/(?!mnt/models\b)(?:" + "|".join(LOCAL_ROOTS) + r")/[\w.]")
 
 
 def git(*arguments: str) -> str:

@@ -1,0 +1,63 @@
+"""Reads fields of raw Kubernetes JSON, where each may be absent or null. What is not of the expected type counts as absent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from scaler.cluster.api import Json
+
+
+def mapping(item: Json, *path: str) -> Json:
+    """The object at a path, empty when there is none."""
+    found = _at(item, path)
+    return found if isinstance(found, dict) else {}
+
+
+def objects(item: Json, *path: str) -> tuple[Json, ...]:
+    """The objects of the list at a path."""
+    return tuple(one for one in _listed(item, path) if isinstance(one, dict))
+
+
+def texts(item: Json, *path: str) -> tuple[str, ...]:
+    """The strings of the list at a path."""
+    return tuple(one for one in _listed(item, path) if isinstance(one, str))
+
+
+def text(item: Json, *path: str) -> str:
+    """The string at a path, empty when there is none."""
+    found = _at(item, path)
+    return found if isinstance(found, str) else ""
+
+
+def strings(item: Json, *path: str) -> dict[str, str]:
+    """The object at a path whose values are strings: labels, annotations, trigger metadata."""
+    return {key: value for key, value in mapping(item, *path).items() if isinstance(value, str)}
+
+
+def count(item: Json, *path: str) -> int | None:
+    """The whole number at a path."""
+    found = _at(item, path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def instant(item: Json, *path: str) -> float | None:
+    """The RFC 3339 time at a path, in seconds of the wall clock. Kubernetes writes whole seconds."""
+    try:
+        return datetime.fromisoformat(text(item, *path)).timestamp()
+    except ValueError:
+        return None
+
+
+def _listed(item: Json, path: tuple[str, ...]) -> list[Any]:
+    found = _at(item, path)
+    return found if isinstance(found, list) else []
+
+
+def _at(item: Json, path: tuple[str, ...]) -> Any:
+    found: Any = item
+    for name in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(name)
+    return found

@@ -1,0 +1,74 @@
+"""The classes of nodes: a start is quicker on one kind of machine than on another, and a profile holds for one kind of GPU."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from scaler.cluster.api import Api, ApiError, Forbidden, Json, NotFound
+from scaler.cluster.fields import strings
+
+CLASS_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "node.kubernetes.io/instance-type",
+)
+"""Labels that tell kinds of nodes apart, the most telling first."""
+MOST_REMEMBERED = 10_000
+"""Autoscaled nodes have ever new names."""
+
+
+def node_class(item: Json) -> str:
+    """The class of a node from its JSON, empty when no label tells it."""
+    labels = strings(item, "metadata", "labels")
+    return next((labels[label] for label in CLASS_LABELS if label in labels), "")
+
+
+class Nodes:
+    """Reads each node once, when it is first asked for. ``fault`` says why classes are not known, empty while they are."""
+
+    def __init__(self, api: Api, lanes: asyncio.Semaphore) -> None:
+        """``lanes`` bounds how many reads are under way, here and elsewhere."""
+        self._api, self._lanes = api, lanes
+        self._classes: dict[str, str] = {}
+        self._wanted: set[str] = set()
+        self._asked = asyncio.Event()
+        self.fault = ""
+
+    def class_of(self, node: str) -> str | None:
+        """The class of a node by its name; None while it is not known."""
+        return self._classes.get(node)
+
+    def want(self, nodes: Iterable[str]) -> None:
+        """Have these nodes read soon, unless they are known."""
+        self._wanted.update(node for node in nodes if node and node not in self._classes)
+        if self._wanted:
+            self._asked.set()
+
+    async def read(self) -> None:
+        """Read once what is wanted. What could not be read is read when it is wanted again."""
+        wanted, self._wanted = self._wanted, set()
+        if len(self._classes) > MOST_REMEMBERED:
+            self._classes.clear()
+        await asyncio.gather(*(self._read(node) for node in wanted))
+
+    async def run(self) -> None:
+        """Read what is wanted, for ever."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self.read()
+
+    async def _read(self, node: str) -> None:
+        try:
+            async with self._lanes:
+                self._classes[node] = node_class(await self._api.get(f"/api/v1/nodes/{node}"))
+            self.fault = ""
+        except NotFound:
+            self._classes[node] = ""
+        except Forbidden as error:
+            self._classes[node], self.fault = "", str(error)
+        except ApiError:
+            return

@@ -1,0 +1,102 @@
+"""From what is known of one workload's pods, scale and HPA to the ``Snapshot`` that its loop takes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaler.cluster.arguments import DEFAULT_PORT, DEFAULT_PORTS
+from scaler.cluster.hpas import Hpa
+from scaler.cluster.lives import Memory
+from scaler.cluster.pods import Pod
+from scaler.cluster.scale import Scale
+from scaler.cluster.scaled_objects import ANNOTATION, NamedWorkload
+from scaler.control.ports import Snapshot, Target
+from scaler.core.model import Note, ReplicaSet, Starting
+
+OLD_S = 10.0
+"""A watch that ends and is opened again leaves the list a moment old; beyond this a person should know."""
+_HELD = {
+    "paused-scale-in": "KEDA takes no replica away",
+    "paused-scale-out": "KEDA adds no replica",
+    "force-activation": "KEDA never takes it to zero",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that is known of one workload.
+
+    ``pods`` are those of its selector, as of ``observed_at``. ``memory`` has a life for each that is alive. ``class_of`` is the class of
+    a pod's node, empty while unknown. ``stale`` is why the pods are not newer, empty while they are. ``faults`` are what else could not
+    be read.
+    """
+
+    named: NamedWorkload
+    scale: Scale
+    pods: tuple[Pod, ...]
+    memory: Memory
+    observed_at: float
+    hpa: Hpa | None = None
+    class_of: Callable[[Pod], str] = lambda pod: pod.node_hint
+    stale: str = ""
+    faults: tuple[Note, ...] = ()
+
+
+def snapshot_of(known: Known, now: float) -> Snapshot:
+    """The replicas of a workload.
+
+    A replica is ready, or starting, or does not count: one that terminates or has ended. One that was ready and is not any more is listed
+    as starting, since it lost readiness: it exists, it is no capacity, and if its container was restarted it loads the model like any
+    other. It is no start that could be measured, so it never is among ``started``.
+    """
+    alive = sorted((pod for pod in known.pods if pod.alive), key=lambda pod: pod.name)
+    ready = [pod for pod in alive if pod.ready]
+    bounds = (known.named.bounds.max_replicas, known.hpa.max_replicas if known.hpa is not None else None)
+    replicas = ReplicaSet(
+        ready=tuple(pod.name for pod in ready),
+        starting=tuple(_starting(known, pod, now) for pod in alive if not pod.ready),
+        current=known.scale.replicas,
+        observed_at=min(known.observed_at, now),
+        max_replicas=min(bound for bound in bounds if bound is not None),
+        started=known.memory.started,
+        notes=notes_of(known, now),
+        engine_cap=min((pod.facts.cap for pod in ready if pod.facts.cap is not None), default=None),
+    )
+    return Snapshot(replicas, tuple(_target(known.named, pod) for pod in ready))
+
+
+def notes_of(known: Known, now: float) -> tuple[Note, ...]:
+    """What a person should know of the workload's platform."""
+    named = known.named
+    notes = [_held(annotation) for annotation in named.held]
+    if named.ours > 1:
+        text = f"{named.ours} triggers of this ScaledObject name this scaler; keep one, its request classes cover what the others were for"
+        notes.append(Note("two_triggers", text))
+    if named.bounds.min_replicas == 0 and not named.push:
+        text = "it may go to zero, and its trigger is of type external: KEDA wakes it at a poll only; type external-push wakes it at once"
+        notes.append(Note("slow_wake", text))
+    if known.hpa is not None:
+        notes += [Note(code, f"HPA {named.hpa_name}: {text}") for code, text in known.hpa.troubles]
+    if known.stale and now - known.observed_at > OLD_S:
+        notes.append(
+            Note("replicas_old", f"the list of replicas is {now - known.observed_at:.0f} s old: {known.stale}")
+        )
+    return (*notes, *known.faults)
+
+
+def _held(annotation: str) -> Note:
+    word = annotation.removeprefix(ANNOTATION)
+    what = _HELD.get(word, "KEDA is paused for this ScaledObject and does not act on what is decided here")
+    return Note("keda_held" if word in _HELD else "keda_paused", f"{what} (annotation {annotation})")
+
+
+def _starting(known: Known, pod: Pod, now: float) -> Starting:
+    life = known.memory.lives[pod.uid]
+    return Starting(pod.name, life.since, pod.stuck(now - life.since), known.class_of(pod))
+
+
+def _target(named: NamedWorkload, pod: Pod) -> Target:
+    port = named.port or pod.facts.port or DEFAULT_PORTS.get(named.engine, DEFAULT_PORT)
+    host = f"[{pod.address}]" if ":" in pod.address else pod.address
+    return Target(pod.name, f"{host}:{port}", pod.facts.scheme)

@@ -1,0 +1,78 @@
+"""The classes of nodes: each node is read once."""
+
+import asyncio
+
+import pytest
+
+from scaler.cluster.api import Forbidden, NotFound, Unreachable
+from scaler.cluster.nodes import Nodes, node_class
+from tests.support.unasked import Unasked
+
+
+class Machines(Unasked):
+    """An API server with nodes, some of which it does not tell."""
+
+    def __init__(self, **answers) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def get(self, path):
+        name = path.rpartition("/")[2]
+        self.asked.append(name)
+        if isinstance(self.answers[name], Exception):
+            raise self.answers[name]
+        return {"metadata": {"labels": self.answers[name]}}
+
+
+async def classes(nodes: Nodes, *names: str) -> list[str | None]:
+    nodes.want(names)
+    await nodes.read()
+    return [nodes.class_of(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        ({"node.kubernetes.io/instance-type": "p5.48xlarge", "nvidia.com/gpu.product": "NVIDIA-H100"}, "NVIDIA-H100"),
+        (
+            {"node.kubernetes.io/instance-type": "a3-highgpu-8g", "cloud.google.com/gke-accelerator": "nvidia-h100"},
+            "nvidia-h100",
+        ),
+        ({"node.kubernetes.io/instance-type": "m5.large"}, "m5.large"),
+        ({}, ""),
+    ],
+)
+def test_the_most_telling_label_is_the_class(labels, found):
+    assert node_class({"metadata": {"labels": labels}}) == found
+
+
+def reader(machines: Machines) -> Nodes:
+    return Nodes(machines, asyncio.Semaphore(2))
+
+
+async def test_each_node_is_read_once_however_often_it_is_wanted():
+    machines = Machines(a={"nvidia.com/gpu.product": "H100"}, b={})
+    nodes = reader(machines)
+
+    assert [await classes(nodes, "a", "b", "") for _ in range(3)] == [["H100", "", None]] * 3
+    assert sorted(machines.asked) == ["a", "b"]
+
+
+async def test_a_node_that_is_gone_has_no_class():
+    assert await classes(reader(Machines(a=NotFound("no such node"))), "a") == [""]
+
+
+async def test_a_node_that_we_may_not_read_has_no_class_and_the_refusal_is_told_until_one_can_be_read():
+    nodes = reader(Machines(a=Forbidden("cannot get nodes"), b={}))
+
+    assert (await classes(nodes, "a"), nodes.fault) == ([""], "cannot get nodes")
+    assert (await classes(nodes, "b"), nodes.fault) == ([""], "")
+
+
+async def test_a_node_that_could_not_be_read_is_read_when_it_is_wanted_again():
+    machines = Machines(a=Unreachable("timeout"))
+    nodes = reader(machines)
+    first = await classes(nodes, "a")
+    machines.answers["a"] = {"nvidia.com/gpu.product": "H100"}
+
+    assert (first, await classes(nodes, "a")) == ([None], ["H100"])
