@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scaler import __version__
+from scaler.cli.calibrate import calibrate
 from scaler.cli.demo import demo
 from scaler.cli.explain import explain
 from scaler.cli.serve import serve
@@ -38,7 +39,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (serve, demo, explain):
+for command in (serve, demo, explain, calibrate):
     app.command()(command)
 
 
