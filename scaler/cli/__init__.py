@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -43,8 +45,14 @@ for command in (serve, demo, explain, calibrate):
     app.command()(command)
 
 
+def _stopped(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """The entry point: a configuration error is exit code 2 with one line for each fault."""
+    # As the first process of a container it would otherwise not be stopped by the signal before `serve` has its own handler.
+    signal.signal(signal.SIGTERM, _stopped)
     try:
         app()
     except ConfigError as error:
