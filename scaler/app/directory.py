@@ -38,6 +38,11 @@ class Directory:
         named = self._named.get(key)
         return None if named is None else named.bounds
 
+    def overrides(self, key: WorkloadKey) -> Mapping[str, str]:
+        """Trigger metadata that annotations of the workload's ScaledObject replace."""
+        named = self._named.get(key)
+        return {} if named is None or not named.gate else {"gate": named.gate}
+
     def named(self, workload: NamedWorkload) -> None:
         """A ScaledObject names us, or says something else than before."""
         self._named[workload.key] = workload

@@ -50,7 +50,8 @@ class Live:
     """Follows the configuration. ``specs`` is set once the supervisor exists, before any loop runs.
 
     ``listed`` knows the replicas that are named by hand, ``cluster`` those of the workloads that a ScaledObject names; where neither knows
-    any, the Prometheus that a spec names as its source is asked. ``bounds`` are those of a workload's ScaledObject.
+    any, the Prometheus that a spec names as its source is asked. ``bounds`` are those of a workload's ScaledObject, ``overrides`` what its
+    annotations say.
     """
 
     configuration: Configuration
@@ -60,6 +61,7 @@ class Live:
     specs: Specs | None = None
     cluster: Replicas | None = None
     bounds: Callable[[WorkloadKey], Bounds | None] = lambda _: None
+    overrides: Callable[[WorkloadKey], Mapping[str, str]] = lambda _: {}
     inputs: ConfiguredInputs = field(init=False)
     _scrapes: Opened[ScrapeSettings, PodSource] = field(init=False, repr=False)
     _prometheus: Opened[tuple[str, PrometheusSettings], _Prometheus] = field(init=False, repr=False)
@@ -92,7 +94,8 @@ class Live:
 
     def parse(self, key: WorkloadKey, metadata: Mapping[str, str]) -> WorkloadSpec:
         """Trigger metadata with today's names. Raises ConfigError."""
-        return parse_workload(key, metadata, self.configuration.catalog, self.bounds(key))
+        written = {**metadata, **self.overrides(key)}
+        return parse_workload(key, written, self.configuration.catalog, self.bounds(key))
 
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The ``Replicas`` port."""

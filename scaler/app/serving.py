@@ -118,7 +118,7 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         stack.push_async_callback(supervisor.stop)
         servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown))
         directory = Directory(supervisor, live.parse, servicer.forget_parsed)
-        live.bounds = directory.bounds
+        live.bounds, live.overrides = directory.bounds, directory.overrides
         await _follow(stack, wiring, Reload(live, supervisor, servicer, reporter, directory))
         if kept.clustered is not None:
             live.cluster = await stack.enter_async_context(

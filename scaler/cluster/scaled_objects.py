@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scaler.cluster.api import Json
+from scaler.cluster.arguments import port_of
 from scaler.cluster.fields import count, mapping, objects, strings, text
 from scaler.core.model import WorkloadKey
 from scaler.workload import Bounds
@@ -14,6 +15,9 @@ from scaler.workload import Bounds
 PUSH = "external-push"
 TRIGGERS = frozenset({"external", PUSH})
 ANNOTATION = "autoscaling.keda.sh/"
+GATE = "slo-scaler/gate"
+"""The annotation that decides before the trigger whether pressure is acted upon: an operator turns it in a second, without an edit of the
+spec that KEDA would rebuild its HPA for."""
 HOLDS = ("paused", "paused-replicas", "paused-scale-in", "paused-scale-out", "force-activation")
 DEFAULT_MIN, DEFAULT_MAX = 0, 100
 DEFAULT_API_VERSION, DEFAULT_KIND = "apps/v1", "Deployment"
@@ -49,7 +53,8 @@ class NamedWorkload:
 
     ``metadata`` is that of the first trigger that names us, as written; ``complete`` is whether that is all of it: the value of a
     ``...FromEnv`` key is known to KEDA only, and arrives with its call. ``ours`` counts the triggers that name us, ``push`` is whether
-    the first is of type external-push. ``held`` are the annotations by which KEDA is kept from acting as it otherwise would.
+    the first is of type external-push. ``held`` are the annotations by which KEDA is kept from acting as it otherwise would, ``gate`` is
+    what the annotation for it says, empty without one.
     """
 
     key: WorkloadKey
@@ -61,6 +66,7 @@ class NamedWorkload:
     complete: bool
     held: tuple[str, ...]
     hpa_name: str
+    gate: str = ""
 
     @property
     def engine(self) -> str:
@@ -70,8 +76,7 @@ class NamedWorkload:
     @property
     def port(self) -> int | None:
         """The port that the trigger names."""
-        told = self.metadata.get(PORT_KEY, "")
-        return int(told) if told.isdecimal() else None
+        return port_of(self.metadata.get(PORT_KEY, ""))
 
 
 def named_workload(item: Json, services: frozenset[Service]) -> NamedWorkload | None:
@@ -97,6 +102,7 @@ def named_workload(item: Json, services: frozenset[Service]) -> NamedWorkload | 
         hpa_name=text(item, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
         or text(item, "status", "hpaName")
         or f"keda-hpa-{name}",
+        gate=strings(item, "metadata", "annotations").get(GATE, ""),
     )
 
 

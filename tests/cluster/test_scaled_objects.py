@@ -158,3 +158,8 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), JSON))
 def test_no_object_however_odd_is_more_than_nothing(item):
     assert named_workload(item, OURS) is None
+
+
+def test_the_gate_can_be_told_by_an_annotation():
+    said = scaled_object(annotations={"slo-scaler/gate": "enforce"})
+    assert [named(item).gate for item in (said, scaled_object())] == ["enforce", ""]

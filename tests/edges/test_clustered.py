@@ -19,7 +19,7 @@ from scaler.cluster.client import Client
 from scaler.cluster.lease import Member, Timings
 from scaler.cluster.scaled_objects import Service
 from scaler.core.decision import Decision, Pending
-from scaler.core.model import WorkloadKey
+from scaler.core.model import GateMode, WorkloadKey
 from scaler.settings import Ports, parse_configuration
 from scaler.sources.targets import ConfiguredReplicas
 from tests.support.cluster_objects import deployment, scaled_object, serving, trigger, vllm
@@ -31,7 +31,7 @@ KEY = WorkloadKey("prod", "llama")
 PROFILES = {"tiny": {"safe_concurrency": 4, "safe_rate_per_s": 1.0, "unloaded_ttft_s": 0.1}}
 TICK_S = 0.5
 SERVICES = frozenset({Service("slo-scaler", "keda")})
-TIMINGS = Timings(duration_s=0.6, give_up_s=0.4, renew_s=0.2, retry_s=0.1, recheck_s=0.2)
+TIMINGS = Timings(duration_s=0.6, give_up_s=0.4, renew_s=0.2, retry_s=0.1, recheck_s=0.2, settle_s=0.05)
 OURS = {"app.kubernetes.io/name": "slo-scaler"}
 
 
@@ -42,6 +42,14 @@ def put_llama(api: KubernetesApi, address: str, **metadata: str) -> None:
     put(api, "deployments", "llama", deployment("llama", 1))
     containers = {"containers": [vllm("main", "--port", port)]}
     put_pod(api, serving("llama-0", spec={"nodeName": "gpu-1", **containers}, status={"podIP": host}))
+
+
+def annotate(api: KubernetesApi, **annotations: str) -> None:
+    path = "/apis/keda.sh/v1alpha1/namespaces/prod/scaledobjects/llama"
+    found = api.get(path)
+    assert found is not None
+    found["metadata"]["annotations"] = annotations
+    api.put(path, found)
 
 
 def put_scaler(api: KubernetesApi, name: str) -> None:
@@ -132,6 +140,17 @@ async def test_an_edit_of_the_scaled_object_takes_effect_and_its_end_ends_the_wo
             with pytest.raises(RpcFailed) as refused:
                 await client.metrics(ScaledObject(KEY))
     assert refused.value.code is grpc.StatusCode.NOT_FOUND
+
+
+async def test_an_annotation_turns_the_gate_while_everything_runs():
+    async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(PageEngine()) as address:
+        put_scaler(api, "scaler-0")
+        put_llama(api, address)
+        async with scaler(api) as bound:
+            before = await decided(bound)
+            annotate(api, **{"slo-scaler/gate": "enforce"})
+            after = await decided(bound, lambda d: d.gate is GateMode.ENFORCE)
+    assert (before.gate, after.sequence > before.sequence) == (GateMode.OBSERVE, True)
 
 
 async def test_a_trigger_that_is_wrong_says_so_where_people_look():
