@@ -34,7 +34,7 @@ COPY --from=build /opt/slo-scaler /opt/slo-scaler
 ENV PATH=/opt/slo-scaler/bin:$PATH PYTHONPYCACHEPREFIX=/opt/slo-scaler/bytecode PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # Numeric, so that Kubernetes can verify runAsNonRoot without reading /etc/passwd.
 USER 65532:65532
-EXPOSE 6000 8080 8081
+EXPOSE 6000 6001 8080 8081
 STOPSIGNAL SIGTERM
 # Kubernetes has its own probes; this is for Docker and Compose. It follows the variables that move the port.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \

@@ -74,7 +74,7 @@ class Constant:
     def ticked(self, *_: object) -> None:
         """Nobody is told."""
 
-    looked = crashed = forgotten = handled = failed = ticked
+    looked = crashed = recalled = forgotten = handled = failed = ticked
 
 
 def parse(key: WorkloadKey, _: object) -> WorkloadSpec:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Profile
+from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
 from scaler.core.pressure import PressureSpec, RedRule
 from scaler.core.ready_latency import ReadyLatency
@@ -145,7 +145,7 @@ def parse_workload(
         scrape=parsed.scrape,
         model_name=parsed.model_name,
         demand=parsed.demand_source,
-        warnings=(*_key_warnings(metadata), *_warnings(parsed, within, bounds)),
+        warnings=(*_key_warnings(metadata), *_warnings(parsed, profile, within, bounds)),
     )
 
 
@@ -176,6 +176,7 @@ def _faults_of(error: ValidationError) -> list[str]:
 
 
 def _profile(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> Profile | None:
+    """The profile that was named first, with those named after it for the replicas that it does not match."""
     if (parsed.profile is None) == (parsed.safe_concurrency is None):
         faults.append(
             "profile, safeConcurrency: give exactly one: the name of a load-test profile, or the safe concurrency it found"
@@ -183,15 +184,24 @@ def _profile(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> Pr
         return None
     if parsed.safe_concurrency is not None:
         return Profile(parsed.safe_concurrency)
-    found = catalog.profiles.get(parsed.profile or "")
-    if found is None:
+    names = _listed(parsed.profile)
+    found = [catalog.profiles[name] for name in names if name in catalog.profiles]
+    if len(found) < len(names) or not names:
         faults.append(f"profile: no such profile is configured; there are {_names(catalog.profiles)}")
-    return found
+        return None
+    if len(set(names)) < len(names):
+        faults.append("profile: a profile is named twice")
+    return replace(found[0], alternatives=tuple(found[1:]))
+
+
+def _listed(written: str | None) -> list[str]:
+    """The names in a text that lists them with commas."""
+    return [name.strip() for name in (written or "").split(",") if name.strip()]
 
 
 def _classes(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> tuple[RequestClass, ...]:
     """The classes in the order they were named; the first takes the trigger's own objectives."""
-    names = [name.strip() for name in (parsed.request_classes or "").split(",") if name.strip()]
+    names = _listed(parsed.request_classes)
     if unknown := [name for name in names if name not in catalog.classes]:
         faults.append(f"requestClasses: {len(unknown)} not configured; there are {_names(catalog.classes)}")
     if len(set(names)) < len(names):
@@ -221,7 +231,7 @@ def _contradictions(parsed: TriggerMetadata, within: Bounds, bounds: Bounds | No
     faults = []
     if parsed.engine not in ENGINES:
         faults.append(f"engine: not known; there are {_names(ENGINES)}")
-    if within.max_replicas < max(within.min_replicas, parsed.warm_replicas):
+    if within.max_replicas < max(1, within.min_replicas, parsed.warm_replicas):
         faults.append(f"maxReplicas: below minReplicas or warmReplicas{_unwritten_max(parsed, bounds)}")
     return faults
 
@@ -263,8 +273,10 @@ def _key_warnings(metadata: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _warnings(parsed: TriggerMetadata, within: Bounds, bounds: Bounds | None) -> list[str]:
+def _warnings(parsed: TriggerMetadata, profile: Profile, within: Bounds, bounds: Bounds | None) -> list[str]:
     found = []
+    if any(one.match == Match() for one in (profile, *profile.alternatives)[:-1]):
+        found.append("profile: one without match is for every replica, so those named after it never count")
     if parsed.max_replicas is None and bounds is None:
         found.append(f"maxReplicas: not given, {DEFAULT_MAX_REPLICAS} is assumed")
     if parsed.headroom < LOW_HEADROOM_RATIO:

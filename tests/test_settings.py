@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.api.certificates import ServerTls
-from scaler.core.capacity import Profile
+from scaler.core.capacity import Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass, WorkloadKey
 from scaler.errors import ConfigError
 from scaler.settings import (
@@ -61,7 +61,7 @@ workloads:
   prod/waits-for-keda: {targets: ["10.0.0.8:8000"]}
 """
 CATALOG = Catalog(
-    {"llama-8b-chat": Profile(100.0, 8.0, 0.15, 1000.0, "llama-8b-chat", "high")},
+    {"llama-8b-chat": Profile(100.0, 8.0, 0.15, 1000.0, "llama-8b-chat", "high", Match("H100", "0.32"))},
     {
         "chat": RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02, gate=GateMode.ENFORCE),
         "batch": RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3),
@@ -107,7 +107,6 @@ def test_a_whole_file_is_understood():
         warnings=(
             "tenants: has no effect, requests are not admitted by tenant",
             "prices: has no effect, nothing is priced",
-            "profiles.llama-8b-chat.match: has no effect, profiles are chosen by name",
         ),
     )
 
@@ -124,6 +123,11 @@ def test_numbers_in_metadata_need_no_quotes():
         "profiles: {a: {safe_concurrency: 1}}\nworkloads: {prod/llama: {metadata: {profile: a, ttftSloSeconds: 2.5}}}"
     )
     assert [spec.budget_s for spec in parse_configuration(text).workloads] == [2.5]
+
+
+def test_a_match_may_be_left_out_or_empty():
+    text = "profiles: {a: {safe_concurrency: 1}, b: {safe_concurrency: 1, match: null}, c: {safe_concurrency: 1, match: {gpu: null}}}"
+    assert {one.match for one in parse_configuration(text).catalog.profiles.values()} == {Match()}
 
 
 def test_no_file_is_an_empty_configuration():
@@ -156,6 +160,19 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
             "classes: {chat: {}}",
             ("classes.chat.ttft_s: required with objective latency, the budget to the first token in seconds",),
             id="a budget that is missing",
+        ),
+        pytest.param(
+            'profiles: {a: {safe_concurrency: 1, match: {gpu: "", engine_version: latest}}}',
+            (
+                "profiles.a.match.gpu: it has letters or digits",
+                'profiles.a.match.engine_version: a version begins with a number, e.g. "0.32"',
+            ),
+            id="a match that nothing can be",
+        ),
+        pytest.param(
+            "profiles: {a: {safe_concurrency: 1, match: {engine_version: 0.30}}}",
+            ("profiles.a.match.engine_version: Input should be a valid string",),
+            id="a version that YAML takes for a number",
         ),
         pytest.param(
             'workloads: {prod/llama: {metadata: {profile: none, ttftSloSeconds: "2"}}}',
@@ -208,8 +225,8 @@ def test_a_fault_names_its_place(text, expected):
 def test_ports_come_from_the_environment_and_default_to_those_of_the_documentation():
     given_ports = read_ports({"SLO_SCALER_HOST": "127.0.0.1", "SLO_SCALER_KEDA_PORT": "7000"})
     assert (read_ports({}), given_ports) == (
-        Ports(everywhere(), 6000, 8080, 8081),
-        Ports("127.0.0.1", 7000, 8080, 8081),
+        Ports(everywhere(), 6000, 8080, 8081, 6001),
+        Ports("127.0.0.1", 7000, 8080, 8081, 6001),
     )
 
 

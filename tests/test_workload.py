@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.core.capacity import Profile
+from scaler.core.capacity import Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
 from scaler.core.pressure import PressureSpec, RedRule
 from scaler.core.ready_latency import ReadyLatency
@@ -107,6 +107,26 @@ def test_every_key_is_understood():
     )
 
 
+H100 = Profile(100.0, 8.0, name="h100", match=Match("H100"))
+L40S = Profile(40.0, 2.0, name="l40s", match=Match("L40S"))
+SEVERAL = replace(CATALOG, profiles={"h100": H100, "l40s": L40S, "any": PROFILE})
+NEVER = "profile: one without match is for every replica, so those named after it never count"
+
+
+@pytest.mark.parametrize(
+    ("written", "profile", "warnings"),
+    [
+        pytest.param("h100", H100, (), id="one"),
+        pytest.param("h100, l40s,any", replace(H100, alternatives=(L40S, PROFILE)), (), id="several"),
+        pytest.param("l40s,h100", replace(L40S, alternatives=(H100,)), (), id="in-their-order"),
+        pytest.param("any,h100", replace(PROFILE, alternatives=(H100,)), (NEVER,), id="one-that-never-counts"),
+    ],
+)
+def test_a_trigger_may_name_several_profiles(written, profile, warnings):
+    spec = parse_workload(KEY, {**SMALLEST, "profile": written}, SEVERAL)
+    assert (spec.profile, spec.warnings) == (profile, (*warnings, ASSUMED_MAX))
+
+
 def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
     written = {"scalerAddress": "x", "ttftSloSecondsFromEnv": "2", "profileFromEnv": "llama-8b-chat"}
     assert parse_workload(KEY, written, CATALOG) == parse_workload(KEY, SMALLEST, CATALOG)
@@ -140,6 +160,19 @@ def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
             {"profile": "other"},
             ("profile: no such profile is configured; there are llama-8b-chat",),
             id="a profile that nobody measured",
+        ),
+        pytest.param(
+            {"profile": "llama-8b-chat,other"},
+            ("profile: no such profile is configured; there are llama-8b-chat",),
+            id="one of them that nobody measured",
+        ),
+        pytest.param(
+            {"profile": ","}, ("profile: no such profile is configured; there are llama-8b-chat",), id="no name at all"
+        ),
+        pytest.param(
+            {"profile": "llama-8b-chat, llama-8b-chat"},
+            ("profile: a profile is named twice",),
+            id="a profile named twice",
         ),
         pytest.param(
             {"source": "http://elsewhere", "scrape": "x", "demandSource": "y"},
@@ -262,4 +295,12 @@ def test_a_trigger_outside_of_the_scaled_objects_bounds_is_refused():
         parse_workload(KEY, {**SMALLEST, "minReplicas": "30"}, CATALOG, Bounds(1, 20))
     assert refused.value.faults == (
         "maxReplicas: below minReplicas or warmReplicas (the ScaledObject's maxReplicaCount is 20)",
+    )
+
+
+def test_no_replica_at_all_is_no_maximum():
+    with pytest.raises(ConfigError) as refused:
+        parse_workload(KEY, SMALLEST, CATALOG, Bounds(0, 0))
+    assert refused.value.faults == (
+        "maxReplicas: below minReplicas or warmReplicas (the ScaledObject's maxReplicaCount is 0)",
     )

@@ -104,7 +104,9 @@ class Clustered:
             def told(leads: bool, why: str) -> None:  # noqa: FBT001 - what Duties calls
                 self.heard.led(leads, why)
                 if not leads and not why:  # with a fault nobody else leads either, and KEDA may as well stay
-                    sending.append(asyncio.get_running_loop().create_task(send_away()))
+                    task = asyncio.get_running_loop().create_task(send_away())
+                    sending.add(task)
+                    task.add_done_callback(sending.discard)
 
             label = ActiveLabel(self.cluster.api, self.cluster.member)
             leadership = Leadership(self.election, label, Duties(take_over, told))
@@ -116,8 +118,8 @@ class Clustered:
 
 
 @asynccontextmanager
-async def _tasks() -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Tasks that are waited for on the way out. One that fails makes the way out fail."""
-    tasks: list[asyncio.Task[None]] = []
+async def _tasks() -> AsyncIterator[set[asyncio.Task[None]]]:
+    """Tasks that are waited for on the way out."""
+    tasks: set[asyncio.Task[None]] = set()
     yield tasks
     await asyncio.gather(*tasks)

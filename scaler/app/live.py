@@ -27,7 +27,7 @@ LONGEST_SCRAPE_S, SCRAPE_SHARE = 1.5, 0.75
 
 
 class Specs(Protocol):
-    """Knows the spec of every workload that runs."""
+    """Knows the spec of every workload that runs, and its loop."""
 
     def spec(self, key: WorkloadKey) -> WorkloadSpec | None:
         """The spec of one workload."""
@@ -35,6 +35,10 @@ class Specs(Protocol):
 
     def specs(self) -> Iterator[WorkloadSpec]:
         """All specs."""
+        ...
+
+    def nudge(self, key: WorkloadKey) -> None:
+        """Ask the workload's loop for an early tick."""
         ...
 
 
@@ -97,6 +101,15 @@ class Live:
         written = {**metadata, **self.overrides(key)}
         return parse_workload(key, written, self.configuration.catalog, self.bounds(key))
 
+    def spec_of(self, key: WorkloadKey) -> WorkloadSpec | None:
+        """The spec of a workload that runs."""
+        return None if self.specs is None else self.specs.spec(key)
+
+    def nudge(self, key: WorkloadKey) -> None:
+        """Ask a workload's loop for an early tick."""
+        if self.specs is not None:
+            self.specs.nudge(key)
+
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The ``Replicas`` port."""
         return next((found for known in self._knowing(key) if (found := known.snapshot(key)) is not None), None)
@@ -112,7 +125,7 @@ class Live:
         return tuple(one for one in known if one is not None)
 
     def _source_of(self, key: WorkloadKey) -> _Prometheus | None:
-        spec = None if self.specs is None else self.specs.spec(key)
+        spec = self.spec_of(key)
         return None if spec is None else self._known.get(spec.source)
 
     @asynccontextmanager
@@ -152,7 +165,7 @@ class Live:
 
     def _sought_in(self, name: str) -> Callable[[WorkloadKey], Sought | None]:
         def sought(key: WorkloadKey) -> Sought | None:
-            spec = None if self.specs is None else self.specs.spec(key)
+            spec = self.spec_of(key)
             if spec is None or spec.source != name:
                 return None
             return Sought(ENGINES[spec.engine], spec.model_name)

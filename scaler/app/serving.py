@@ -22,13 +22,16 @@ from scaler.api.doors import Cap, ConnectionCaps, Listener, cannot_open, opened
 from scaler.api.http import Ops, View, gate_app, ops_app, runner
 from scaler.api.keda import KedaParts, KedaServicer
 from scaler.api.keda_server import KedaServer, Listen
+from scaler.app import authz
 from scaler.app.clustered import Cluster, Clustered, reached
 from scaler.app.directory import Directory
 from scaler.app.live import Live
 from scaler.app.opened import background
 from scaler.app.reload import Reload
-from scaler.backpressure import check
+from scaler.backpressure import admit, check
+from scaler.backpressure.ext_authz import Authorization, CheckParts
 from scaler.control.board import Board
+from scaler.control.gate import GateParts, Gates
 from scaler.control.loop import NothingStored, Parts
 from scaler.control.ports import Demand, Memory, Replicas, StateStore
 from scaler.control.supervisor import Supervisor
@@ -71,6 +74,7 @@ class Bound:
     keda_port: int
     gate_port: int
     ops_port: int
+    authz_port: int
     board: Board
     supervisor: Supervisor
 
@@ -112,7 +116,8 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         stack.enter_context(listened_to(reporter.library, asyncio.get_running_loop()))
         certificates = await _certificates(stack, wiring.configuration, reporter)
         kept = await _kept(stack, wiring, reporter)
-        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock, kept.store, kept.memory))
+        gates = Gates(GateParts(board, live.spec_of, clock, random.SystemRandom(), live.nudge))
+        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock, kept.store, kept.memory, gate=gates))
         live.specs = supervisor
         stack.push_async_callback(live.close)
         stack.push_async_callback(supervisor.stop)
@@ -127,13 +132,15 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         await stack.enter_async_context(background(_sweep(supervisor)))
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
-        listening = _Listening(stack, wiring.ports, certificates, shutdown, ConnectionCaps.within(open_files()))
-        gate_port, ops_port = await _listen_http(listening, view, reporter)
+        caps = ConnectionCaps.within(open_files())
+        listening = _Listening(stack, wiring.ports, certificates, shutdown, caps, reporter, gates)
+        gate_port, ops_port = await _listen_http(listening, view)
+        authz_port = await _listen_authz(listening)
         server, keda_port = await _listen_keda(listening, servicer)
-        reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port)
+        reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port, authz=authz_port)
         if kept.clustered is not None:
             await stack.enter_async_context(kept.clustered.leading(supervisor.adopt, server.renew))
-        yield Bound(keda_port, gate_port, ops_port, board, supervisor)
+        yield Bound(keda_port, gate_port, ops_port, authz_port, board, supervisor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,8 @@ class _Listening:
     certificates: Certificates | None
     shutdown: asyncio.Event
     caps: ConnectionCaps
+    reporter: Reporter
+    gates: Gates
 
 
 async def _certificates(stack: AsyncExitStack, configuration: Configuration, reporter: Reporter) -> Certificates | None:
@@ -191,14 +200,23 @@ async def _listen_keda(at: _Listening, servicer: KedaServicer) -> tuple[KedaServ
     return server, port
 
 
-async def _listen_http(at: _Listening, view: View, reporter: Reporter) -> tuple[int, int]:
+async def _listen_authz(at: _Listening) -> int:
+    servicer = Authorization(CheckParts(at.gates, at.reporter.handled, at.reporter.failed))
+    door = authz.Door(at.ports.host, at.ports.authz, GRACE_S, at.certificates)
+    return await at.stack.enter_async_context(authz.authorizing(servicer, door))
+
+
+async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     """Serve gateways, with TLS if it is configured, and operators, without: kubelet and Prometheus ask there. The two ports."""
+    reporter, gates = at.reporter, at.gates
     checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
-    ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), check.paths())
+    ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), {**check.paths(), **admit.paths()})
     tls = None if at.certificates is None else at.certificates.http_context()
     gate = _Door("GATE", at.ports.gate, Cap(at.caps.gate, lambda: reporter.crowded("gate")), tls)
     ops_door = _Door("OPS", at.ports.ops, Cap(at.caps.ops, lambda: reporter.crowded("ops")))
-    gate_port = await _listen(at, gate_app(view, check.routes(checks)), gate)
+    gate_port = await _listen(
+        at, gate_app(view, [*check.routes(checks), *admit.routes(admit.Admit(gates, reporter.failed))]), gate
+    )
     return gate_port, await _listen(at, ops_app(ops), ops_door)
 
 

@@ -25,9 +25,9 @@ def serve(
         bool, typer.Option("--schema", help="Print the configuration file's JSON Schema and exit.")
     ] = False,
 ) -> None:
-    """Serve KEDA on port 6000, gateways on 8080, probes, metrics and explanations on 8081.
+    """Serve KEDA on port 6000, Envoy's ext_authz on 6001, other gateways on 8080, probes, metrics and explanations on 8081.
 
-    Ports and address: SLO_SCALER_HOST, SLO_SCALER_KEDA_PORT, SLO_SCALER_GATE_PORT, SLO_SCALER_OPS_PORT. In a pod with a service account's
+    Ports and address: SLO_SCALER_HOST, SLO_SCALER_KEDA_PORT, _AUTHZ_PORT, _GATE_PORT, _OPS_PORT. In a pod with a service account's
     token the cluster is looked at; elsewhere SLO_SCALER_KUBECONFIG names one, and SLO_SCALER_STATE_DIR keeps state over restarts.
 
     Example: slo-scaler serve --config slo-scaler.yaml

@@ -1,7 +1,8 @@
 """What a serving container's command line, ports and probe say of its engine: where its page is, and how many requests it runs at once.
 
 The command may be a list, or one long script of a shell, as KServe writes it. Options are therefore looked for in the text, which
-no shell has to be understood for; what the text leaves open (a variable without a literal value) is not known.
+no shell has to be understood for; what the text leaves open (a variable without a literal value) is not known. Whoever may create a pod
+writes it, so the text is bounded, and each pattern takes time in proportion to it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ PORT_NAMES = ("http", "http1", "metrics")
 PROXIED_PROBES = "/app-health/"
 """A service mesh sends probes to its own port, under this path."""
 HTTPS = "https"
+LONGEST_LINE, LONGEST_VALUE = 32_768, 1024
+"""Characters that are looked at of a command line, and of a variable's value. KServe's longest script has some 5,000."""
+MOST_PORT = 65_535
 
-_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)(?::-([^{}]*))?\}|\$(\w+)")
 _GAP = r"[\s\\\"']"
 
@@ -45,26 +49,32 @@ def engine_facts(container: Json, annotations: Mapping[str, str]) -> EngineFacts
 
 def command_line(container: Json) -> str:
     """Command and arguments as one text, with the variables that have a literal value replaced, and without a script's comments."""
-    env = {text(one, "name"): text(one, "value") for one in objects(container, "env") if text(one, "value")}
-    line = " ".join([*texts(container, "command"), *texts(container, "args")])
+    given = ((text(one, "name"), text(one, "value")) for one in objects(container, "env"))
+    env = {name: value for name, value in given if 0 < len(value) <= LONGEST_VALUE}
+    line = " ".join([*texts(container, "command"), *texts(container, "args")])[:LONGEST_LINE]
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2] or found[4]
         return env.get(name, found[0] if found[3] is None else found[3])
 
-    return _VARIABLE.sub(value, _COMMENT.sub("", line))
+    return _VARIABLE.sub(value, _COMMENT.sub("", line))[:LONGEST_LINE]
+
+
+def port_of(told: str) -> int | None:
+    """The port that a text names, None where it names none."""
+    port = int(told) if told.isdecimal() and len(told) <= len(str(MOST_PORT)) else 0
+    return port if 0 < port <= MOST_PORT else None
 
 
 def _port(line: str, container: Json, annotations: Mapping[str, str]) -> int | None:
     """The engine's own word first. Prometheus' annotation comes after the probe: a mesh that injects itself rewrites it."""
     ports = [(text(one, "name"), count(one, "containerPort")) for one in objects(container, "ports")]
     named = [port for wanted in PORT_NAMES for name, port in ports if name == wanted]
-    annotated = annotations.get("prometheus.io/port", "")
     return (
         _number(line, "--port")
         or _number(line, "--http-port")
         or _probed(container, dict(ports))
-        or (int(annotated) if annotated.isdecimal() else None)
+        or port_of(annotations.get("prometheus.io/port", ""))
         or next(iter(named), None)
         or (ports[0][1] if len(ports) == 1 else None)
     )
@@ -110,7 +120,7 @@ def _ranks(line: str) -> int:
 
 def _number(line: str, option: str) -> int | None:
     """The whole number that an option is given, the last one if several times, as the engines' own parsers do."""
-    found = re.findall(rf"{_option(option)}(?:=|{_GAP}+){_GAP}*(\d{{1,9}})(?![\w.-])", line)
+    found = re.findall(rf"{_option(option)}(?:=|{_GAP}){_GAP}*(\d{{1,9}})(?![\w.-])", line)
     return int(found[-1]) if found else None
 
 

@@ -205,7 +205,7 @@ def _given(asked: Mapping[str, str] | None) -> dict[str, str]:
 def _decoded(request: Request, content: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise request.garbled(error) from error
 
 
@@ -221,7 +221,7 @@ def _status(code: int, content: bytes) -> Status:
     """What stands beside a status code; a proxy in between says it in HTML."""
     try:
         return Status(code, msgspec.json.decode(content, type=Status).message)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return Status(code)
 
 

@@ -70,14 +70,17 @@ class ConfigMapStore:
         return None if shard is None else shard.texts[entry] or None
 
     def due(self, key: WorkloadKey, *, changed: bool) -> bool:
-        """Whether this process writes, and the workload has changed or was not put for ``every_s``."""
+        """Whether this process writes, and the workload has changed or was not put for ``every_s``.
+
+        One that was not put in this term counts as changed: whatever changed while nobody wrote is known here only.
+        """
         if not self._writes():
             return False
-        if changed:
+        put_at = self._put_at.get(_entry(key))
+        if changed or put_at is None:
             self._changed.add(_entry(key))
             return True
-        put_at = self._put_at.get(_entry(key))
-        return put_at is None or self._clock() - put_at >= self._paces.every_s
+        return self._clock() - put_at >= self._paces.every_s
 
     def put(self, key: WorkloadKey, text: str) -> None:
         """Write it with the next batch: soon if ``due`` was told of a change."""
@@ -115,7 +118,7 @@ class ConfigMapStore:
     async def reload(self) -> dict[WorkloadKey, str]:
         """Begin to write. What others wrote since this process last read: newer than what its own loops know. Raises ApiError."""
         async with self._writing:
-            term, self._writes_in_term = self._term(), 0
+            term, self._writes_in_term, self._put_at = self._term(), 0, {}
             known = {} if self._shards is None else self._shards.texts()
             self._shards = await self._config_maps.load()
             news = {

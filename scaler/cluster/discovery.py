@@ -68,7 +68,7 @@ class Discovery:
             rng=means.rng,
             lanes=lanes,
             paths=ScalePaths(means.api),
-            nodes=Nodes(means.api, lanes),
+            nodes=Nodes(means.api, lanes, means.clock),
         )
         self._settings, self._workloads = settings, workloads
         self._changed = asyncio.Event()

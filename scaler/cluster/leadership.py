@@ -19,6 +19,10 @@ OURS = "app.kubernetes.io/name=slo-scaler"
 ACTIVE = "slo-scaler/active"
 
 
+class Unready(ApiError):
+    """KEDA must not be led to this pod yet. The text names the one that it is led to meanwhile."""
+
+
 class ActiveLabel:
     """The label ``slo-scaler/active`` on the pods of one namespace."""
 
@@ -28,8 +32,15 @@ class ActiveLabel:
         self._pods = f"/api/v1/namespaces/{member.namespace}/pods"
 
     async def claim(self) -> None:
-        """Make this pod the only one with the label. Raises ApiError."""
-        labelled = {_name(pod) for pod in await self._list(f"{OURS},{ACTIVE}=true")}
+        """Make this pod the only one with the label. Raises ApiError.
+
+        A pod that is not Ready leaves the label with one that is, and raises Unready: no Service leads to it yet.
+        """
+        pods = await self._list(OURS)
+        labelled = {_name(pod) for pod in pods if _is_active(pod)}
+        serving = sorted(_name(pod) for pod in pods if _is_active(pod) and _is_ready(pod))
+        if serving and any(_name(pod) == self._me and not _is_ready(pod) for pod in pods):
+            raise Unready(f"{self._me} is not Ready yet, and {serving[0]} is")
         if self._me not in labelled:
             await self._label(self._me, "true")
         for other in sorted(labelled - {self._me}):
@@ -89,12 +100,16 @@ class Leadership:
             tasks.create_task(self._serve())
 
     async def stop(self) -> None:
-        """Let another pod take over, and return once KEDA is led there, or nothing is gained by waiting. Answer KEDA until then."""
+        """Let another pod take over, and return once every node leads callers there. Answer KEDA and gateways until then.
+
+        Also a pod that does not lead is found by new connections for a while after it began to stop.
+        """
         with suppress(TimeoutError, ApiError):
             async with asyncio.timeout(self._timings.hand_over_s):
                 await self._elector.release()
                 while not await self._label.handed_over():
                     await _set(asyncio.Event(), self._timings.retry_s / 4)
+        await _set(asyncio.Event(), self._timings.settle_s)
 
     async def _serve(self) -> None:
         while True:
@@ -104,14 +119,17 @@ class Leadership:
             await _set(self._elector.changed, self._timings.retry_s if self._fault else self._timings.recheck_s)
 
     async def _act(self) -> str:
-        """Claim the label and take over, each whether the other works or not. What is wrong."""
-        term = self._elector.term()
-        unlabelled = await self._tried(self._label.claim, f"cannot look after the label {ACTIVE}")
-        if term == self._adopted_term:
-            return unlabelled
-        not_adopted = await self._tried(self._duties.adopt, "cannot take over what was stored")
-        if not not_adopted:
-            self._adopted_term = term
+        """Take over, then claim the label, each whether the other works or not. What is wrong.
+
+        In this order, or KEDA would be led to a number that does not know yet what it was told last.
+        """
+        term, not_adopted, unlabelled = self._elector.term(), "", ""
+        if term != self._adopted_term:
+            not_adopted = await self._tried(self._duties.adopt, "cannot take over what was stored")
+            if not not_adopted:
+                self._adopted_term = term
+        if self.leads():
+            unlabelled = await self._tried(self._label.claim, f"cannot look after the label {ACTIVE}")
         return unlabelled or not_adopted
 
     async def _tried(self, work: Callable[[], Awaitable[object]], failing: str) -> str:
@@ -148,6 +166,9 @@ def _is_active(pod: Json) -> bool:
 
 
 def _can_serve(pod: Json) -> bool:
+    return _is_ready(pod) and not pod["metadata"].get("deletionTimestamp")
+
+
+def _is_ready(pod: Json) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return ready and not pod["metadata"].get("deletionTimestamp")
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

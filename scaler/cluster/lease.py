@@ -24,16 +24,19 @@ from scaler.control.ports import Clock
 LEASE = "slo-scaler"
 RELEASED_S = 1
 """The duration that a released record states: the smallest that Kubernetes accepts."""
+LONGEST_S = 60.0
+"""A record that states more was not written by a scaler, and must not keep all of them from leading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
     """Seconds. ``give_up_s`` and ``renew_s`` together are at most ``duration_s``.
 
-    ``duration_s``: a record counts this long after its last change. ``give_up_s``: a holder whose last granted write is older does not
-    lead. ``renew_s``: how often a holder writes, and the most that one try may take. ``retry_s``: how often everybody else looks.
+    ``duration_s``, at most ``LONGEST_S``: a record counts this long after its last change. ``give_up_s``: a holder whose last granted
+    write is older does not lead. ``renew_s``: how often a holder writes, and the most that one try may take. ``retry_s``: how often
+    everybody else looks.
     ``recheck_s``: how often the holder looks whether the label is where it belongs. ``hand_over_s``: how long a pod that stops waits for
-    the next one to take the label.
+    the next one to take the label. ``settle_s``: how long the last node may take to lead new connections where the label has moved to.
     """
 
     duration_s: float = 15.0
@@ -42,6 +45,7 @@ class Timings:
     retry_s: float = 2.0
     recheck_s: float = 30.0
     hand_over_s: float = 6.0
+    settle_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +220,7 @@ def _spec(lease: Json | None) -> Json:
 def _record(lease: Json, timings: Timings) -> Record:
     """The duration that counts is the record's: its holder may be of another version, with other timings."""
     spec = _spec(lease)
-    duration_s = float(spec.get("leaseDurationSeconds") or timings.duration_s)
+    duration_s = min(LONGEST_S, float(spec.get("leaseDurationSeconds") or timings.duration_s))
     return Record(spec.get("holderIdentity") or "", duration_s, lease["metadata"]["resourceVersion"])
 
 

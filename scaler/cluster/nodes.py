@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from math import inf
 
 from scaler.cluster.api import Api, ApiError, Forbidden, Json, NotFound
 from scaler.cluster.fields import strings
+from scaler.control.ports import Clock
 
 CLASS_LABELS = (
     "nvidia.com/gpu.product",
@@ -18,6 +20,8 @@ CLASS_LABELS = (
 """Labels that tell kinds of nodes apart, the most telling first."""
 MOST_REMEMBERED = 10_000
 """Autoscaled nodes have ever new names."""
+DENIED_S = 30.0
+"""For how long nothing is asked after a refusal that a person must lift."""
 
 
 def node_class(item: Json) -> str:
@@ -29,9 +33,10 @@ def node_class(item: Json) -> str:
 class Nodes:
     """Reads each node once, when it is first asked for. ``fault`` says why classes are not known, empty while they are."""
 
-    def __init__(self, api: Api, lanes: asyncio.Semaphore) -> None:
+    def __init__(self, api: Api, lanes: asyncio.Semaphore, clock: Clock) -> None:
         """``lanes`` bounds how many reads are under way, here and elsewhere."""
-        self._api, self._lanes = api, lanes
+        self._api, self._lanes, self._clock = api, lanes, clock
+        self._denied_until = -inf
         self._classes: dict[str, str] = {}
         self._wanted: set[str] = set()
         self._asked = asyncio.Event()
@@ -42,7 +47,9 @@ class Nodes:
         return self._classes.get(node)
 
     def want(self, nodes: Iterable[str]) -> None:
-        """Have these nodes read soon, unless they are known."""
+        """Have these nodes read soon, unless they are known or were refused just now."""
+        if self._clock() < self._denied_until:
+            return
         self._wanted.update(node for node in nodes if node and node not in self._classes)
         if self._wanted:
             self._asked.set()
@@ -69,6 +76,6 @@ class Nodes:
         except NotFound:
             self._classes[node] = ""
         except Forbidden as error:
-            self._classes[node], self.fault = "", str(error)
+            self._denied_until, self.fault = self._clock() + DENIED_S, str(error)
         except ApiError:
             return

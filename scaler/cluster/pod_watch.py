@@ -11,7 +11,7 @@ from scaler.cluster.api import Api, Json
 from scaler.cluster.fields import strings
 from scaler.cluster.pods import Pod, pod_of
 from scaler.cluster.reflector import Pace, Reflector
-from scaler.cluster.selectors import Selector, joined
+from scaler.cluster.selectors import Index, Selector, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,12 @@ class PodWatches:
             self._now, self._next = self._next, None
 
     def cover(self, wanted: frozenset[Selector], group: asyncio.TaskGroup) -> None:
-        """See to it that all of these are looked for, by one watch. What is looked for in vain costs little, and goes with the next."""
-        newest = self._next or self._now
-        if not wanted or (newest is not None and wanted <= newest[0].selectors):
+        """See to it that all of these are looked for, by one watch. What is looked for in vain costs little, and goes with the next.
+
+        A list that is under way is not begun anew for what joins meanwhile, or with something new each second none would end.
+        """
+        if self._next is not None or not wanted or (self._now is not None and wanted <= self._now[0].selectors):
             return
-        _stop(self._next)
         watch = self._make(wanted)
         self._next = watch, group.create_task(watch.reflector.run(), name="pods")
 
@@ -97,9 +98,10 @@ def _stop(watched: tuple[PodWatch, asyncio.Task[None]] | None) -> None:
 
 
 def _keeping(selectors: frozenset[Selector]) -> Callable[[Json], Kept | None]:
+    index = Index(selectors)
+
     def keep(item: Json) -> Kept | None:
-        labels = strings(item, "metadata", "labels")
-        fits = frozenset(selector for selector in selectors if selector.matches(labels))
+        fits = index.fitting(strings(item, "metadata", "labels"))
         return Kept(pod_of(item), fits) if fits else None
 
     return keep

@@ -17,6 +17,7 @@ from scaler.cluster.nodes import CLASS_LABELS
 SERVING_NAMES = ("kserve-container", "main")
 """What KServe calls the container that serves, in an InferenceService and in an LLMInferenceService."""
 ENGINE_WORDS = re.compile(r"vllm|sglang", re.IGNORECASE)
+VERSION_TAG = re.compile(r"v?(\d+(?:\.\d+)+)")
 LONGEST_TEXT = 120
 HOPELESS = frozenset(
     {
@@ -36,7 +37,7 @@ class Pod:
     ``ready``: it passes its readiness probes and has an address. ``over``: it has ended for good. ``lost_ready_at``: since when it is not
     ready though it once was. ``failure`` is what has gone wrong with its start; ``unschedulable`` is why no node takes it, so far.
     ``scheduled_at``, ``initialized_at``, ``started_at`` (its serving container) and ``ready_at`` are how far its start has come.
-    ``node_hint`` is the class of node that it asks for.
+    ``node_hint`` is the class of node that it asks for. ``engine_version`` is by its image's tag, empty where that does not tell.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Pod:
     over: bool
     address: str
     facts: EngineFacts
+    engine_version: str = ""
     node: str = ""
     node_hint: str = ""
     scheduled_at: float | None = None
@@ -91,6 +93,7 @@ def pod_of(item: Json) -> Pod:
         over=text(item, "status", "phase") in {"Failed", "Succeeded"},
         address=text(item, "status", "podIP"),
         facts=engine_facts(container, strings(item, "metadata", "annotations")),
+        engine_version=_engine_version(text(container, "image")),
         node=text(item, "spec", "nodeName"),
         node_hint=_node_hint(mapping(item, "spec")),
         scheduled_at=_true_since(conditions.get("PodScheduled", {})),
@@ -110,6 +113,13 @@ def serving_container(item: Json) -> Json:
     devices = [one for one in containers if any("/" in name for name in mapping(one, "resources", "limits"))]
     spoken = [one for one in containers if ENGINE_WORDS.search(f"{text(one, 'image')} {command_line(one)}")]
     return next(iter((*named, *devices, *spoken, *containers)), {})
+
+
+def _engine_version(image: str) -> str:
+    """The version in the tag of an image that is named for its engine; that of KServe's or llm-d's own images is not the engine's."""
+    named, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    found = VERSION_TAG.match(tag)
+    return found[1] if found is not None and ENGINE_WORDS.search(named) else ""
 
 
 def _status(item: Json, kind: str, name: str) -> Json:

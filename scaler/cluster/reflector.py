@@ -10,7 +10,7 @@ from math import inf
 from random import Random
 from typing import Generic, TypeVar
 
-from scaler.cluster.api import ApiError, Collections, Event, Expired, Json, Page, Silent, Unreachable
+from scaler.cluster.api import ApiError, Collections, Event, Expired, Forbidden, Json, Page, Silent, Unreachable
 from scaler.cluster.refusals import Request, short
 from scaler.control.ports import Clock
 
@@ -22,7 +22,8 @@ class Pace:
     """When to try again, in seconds: after ``first_s``, then each time twice as late up to ``longest_s``.
 
     After a refusal that a person must lift: ``denied_s``. Each pause is shortened at random by up to a half. A watch that brought nothing
-    and ends within ``first_s`` has failed.
+    and ends within ``first_s`` has failed. One that was open for ``proven_s`` before it broke is the first failure of a row: load balancers
+    cut connections in which nothing happens.
     """
 
     clock: Clock
@@ -30,6 +31,7 @@ class Pace:
     first_s: float = 0.5
     longest_s: float = 30.0
     denied_s: float = 30.0
+    proven_s: float = 10.0
 
     def pause_s(self, error: ApiError, failures: int) -> float:
         """How long to wait after so many failures in a row, of which ``error`` is the last."""
@@ -136,7 +138,12 @@ class Reflector(Generic[T]):
 
     @property
     def _lasted(self) -> bool:
-        return self._live_since is not None and self._pace.clock() - self._live_since >= self._pace.first_s
+        return self._lived_s >= self._pace.first_s
+
+    @property
+    def _lived_s(self) -> float:
+        """For how long the watch has been open; 0 while none is."""
+        return 0.0 if self._live_since is None else self._pace.clock() - self._live_since
 
     def _take(self, event: Event) -> None:
         """One event, unless it is older than what is known: a deleted object must not come back."""
@@ -173,9 +180,9 @@ class Reflector(Generic[T]):
             self._heard_at = now  # it broke only now: until then, whatever had changed would have been told
         if self._trouble is None:
             self._trouble_at = now
+        self._failures = 1 if self._lived_s >= self._pace.proven_s else self._failures + 1
         self._live_since, self._trouble = None, error
-        self._failures += 1
-        if isinstance(error, Expired):
+        if not isinstance(error, Unreachable | Forbidden):  # perhaps it is the version that is refused
             self._version = ""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from scaler.cluster.api import Api, ApiError, Json
 from scaler.cluster.fields import count, objects, text
+from scaler.cluster.refusals import short
 from scaler.cluster.scaled_objects import TargetRef
 from scaler.cluster.selectors import Selector, selector_of
 
@@ -18,6 +20,8 @@ PLURALS = {
     ("leaderworkerset.x-k8s.io/v1", LEADER_WORKER_SET): "leaderworkersets",
 }
 """Kinds that need no question to the API server."""
+_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}", re.ASCII)
+_API_VERSION = re.compile(r"([a-z0-9][-.a-z0-9]*/)?[a-z0-9]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ def scale_of(item: Json, target: TargetRef) -> Scale:
     try:
         selector = selector_of(text(item, "status", "selector"))
     except ValueError:
-        told = text(item, "status", "selector") or "none"
+        told = short(text(item, "status", "selector")) or "none"
         raise NotScalable(
             f"the scale subresource of {target} must name the selector of its pods; it says {told}"
         ) from None
@@ -58,7 +62,12 @@ class ScalePaths:
         self._plurals = dict(PLURALS)
 
     async def path(self, namespace: str, target: TargetRef) -> str:
-        """Where the scale of a target is read. Raises ApiError, NotScalable among them."""
+        """Where the scale of a target is read. Raises ApiError, NotScalable among them.
+
+        Whoever may write a ScaledObject names the target. What is no name could lead out of its namespace, with our permissions.
+        """
+        if not (_NAME.fullmatch(target.name) and _API_VERSION.fullmatch(target.api_version)):
+            raise NotScalable("scaleTargetRef must give the name of an object, and an apiVersion such as apps/v1")
         root = f"/apis/{target.api_version}" if "/" in target.api_version else f"/api/{target.api_version}"
         kind = (target.api_version, target.kind)
         if kind not in self._plurals:

@@ -12,10 +12,11 @@ from scaler.cluster.pods import Pod
 from scaler.cluster.scale import Scale
 from scaler.cluster.scaled_objects import ANNOTATION, NamedWorkload
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import Note, ReplicaSet, Starting
+from scaler.core.model import Kind, Note, ReplicaSet, Starting
 
 OLD_S = 10.0
 """A watch that ends and is opened again leaves the list a moment old; beyond this a person should know."""
+ADDS_NONE = frozenset({"paused", "paused-replicas", "paused-scale-out"})
 _HELD = {
     "paused-scale-in": "KEDA takes no replica away",
     "paused-scale-out": "KEDA adds no replica",
@@ -52,16 +53,18 @@ def snapshot_of(known: Known, now: float) -> Snapshot:
     """
     alive = sorted((pod for pod in known.pods if pod.alive), key=lambda pod: pod.name)
     ready = [pod for pod in alive if pod.ready]
-    bounds = (known.named.bounds.max_replicas, known.hpa.max_replicas if known.hpa is not None else None)
     replicas = ReplicaSet(
         ready=tuple(pod.name for pod in ready),
         starting=tuple(_starting(known, pod, now) for pod in alive if not pod.ready),
         current=known.scale.replicas,
         observed_at=min(known.observed_at, now),
-        max_replicas=min(bound for bound in bounds if bound is not None),
+        max_replicas=_most(known),
         started=known.memory.started,
         notes=notes_of(known, now),
         engine_cap=min((pod.facts.cap for pod in ready if pod.facts.cap is not None), default=None),
+        kinds={pod.name: _kind(known, pod) for pod in ready},
+        newest=_newest(known, alive),
+        held=any(annotation.removeprefix(ANNOTATION) in ADDS_NONE for annotation in known.named.held),
     )
     return Snapshot(replicas, tuple(_target(known.named, pod) for pod in ready))
 
@@ -85,6 +88,14 @@ def notes_of(known: Known, now: float) -> tuple[Note, ...]:
     return (*notes, *known.faults)
 
 
+def _most(known: Known) -> int | None:
+    """The most replicas that there may be. KEDA refuses bounds that contradict each other, and its HPA then keeps those that it has."""
+    own = known.named.bounds
+    allowed = own.max_replicas if own.max_replicas >= max(1, own.min_replicas) else None
+    bounds = (allowed, known.hpa.max_replicas if known.hpa is not None else None)
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
 def _held(annotation: str) -> Note:
     word = annotation.removeprefix(ANNOTATION)
     what = _HELD.get(word, "KEDA is paused for this ScaledObject and does not act on what is decided here")
@@ -94,6 +105,16 @@ def _held(annotation: str) -> Note:
 def _starting(known: Known, pod: Pod, now: float) -> Starting:
     life = known.memory.lives[pod.uid]
     return Starting(pod.name, life.since, pod.stuck(now - life.since), known.class_of(pod))
+
+
+def _kind(known: Known, pod: Pod) -> Kind:
+    return Kind(known.class_of(pod), pod.engine_version)
+
+
+def _newest(known: Known, alive: list[Pod]) -> Kind | None:
+    """The kind of the newest replica that has a node, or asks for one kind: the next one is thought to be of it."""
+    placed = [pod for pod in alive if pod.node or pod.node_hint]
+    return _kind(known, max(placed, key=lambda pod: (pod.created_at, pod.name))) if placed else None
 
 
 def _target(named: NamedWorkload, pod: Pod) -> Target:

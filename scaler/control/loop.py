@@ -7,11 +7,13 @@ import math
 import time
 import zlib
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from scaler.control.ports import Ask, Memory, Scrape, StateStore
+from scaler.control.ports import Ask, Gate, Memory, Scrape, StateStore
 from scaler.core import memory as short_memory
+from scaler.core.counted import ClassCounted, Counted
 from scaler.core.decision import Decision, Reason
 from scaler.core.model import GateMode, Missing, Observation, Pressure, WorkloadKey
 from scaler.core.step import State, resume, step
@@ -49,6 +51,14 @@ class NothingStored:
         """There is nothing to forget."""
 
 
+class NobodyAsks:
+    """A gate in no path."""
+
+    def drain(self, key: WorkloadKey) -> Counted:  # noqa: ARG002 - the port's
+        """Nothing."""
+        return Counted()
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What every loop of a process shares. ``wall`` is the time of day in seconds, for what is stored."""
@@ -61,6 +71,19 @@ class Parts:
     store: StateStore = NothingStored()
     memory: Memory = short_memory
     wall: Clock = time.time
+    gate: Gate = NobodyAsks()
+
+
+class _Upstream(TypedDict):
+    refused_total: float | None
+    queued: float | None
+    asked: tuple[ClassCounted, ...]
+
+
+def _sum(counts: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 class ControlLoop:
@@ -78,6 +101,7 @@ class ControlLoop:
         self._note: str | None = None
         self._crashed = False
         self._told: tuple[int, tuple[Pressure, ...]] | None = None
+        self._asked, self._refused = False, 0
 
     async def tick(self) -> None:
         """Look once, decide once, publish once."""
@@ -168,16 +192,26 @@ class ControlLoop:
 
     async def _look(self) -> Observation:
         spec, parts = self.spec, self._parts
-        snapshot, demand = parts.replicas.snapshot(spec.key), parts.inputs.demand(spec)
-        refused = None if demand is None else demand.refused_total(spec.key)
-        queued = None if demand is None else demand.queued(spec.key)
+        snapshot, upstream = parts.replicas.snapshot(spec.key), self._upstream()
         if snapshot is None:
             unlisted = parts.replicas.why(spec.key)
-            return Observation(parts.clock(), None, refused_total=refused, queued=queued, unlisted=unlisted)
-        applied = self._applied_ratio() if refused is None else None
+            return Observation(parts.clock(), None, unlisted=unlisted, **upstream)
+        applied = self._applied_ratio() if upstream["refused_total"] is None else None
         scrape = await self._read(Ask(spec.key, ENGINES[spec.engine], snapshot.targets, spec.model_name))
         parts.telemetry.looked(spec.key, scrape.missing)
-        return Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, refused, queued, applied)
+        seen = Observation(parts.clock(), snapshot.replicas, scrape.readings, scrape.missing, **upstream)
+        return replace(seen, applied_ratio=applied)
+
+    def _upstream(self) -> _Upstream:
+        """What is refused and what waits before it reaches an engine: as others count it, and at our own gate. None: nobody counts."""
+        key, demand = self.spec.key, self._parts.inputs.demand(self.spec)
+        counted = self._parts.gate.drain(key)
+        self._refused += sum(one.refused_first for one in counted.classes)
+        self._asked = self._asked or bool(counted.classes)
+        own = (self._refused, counted.wanted) if self._asked else (None, None)
+        others = (None, None) if demand is None else (demand.refused_total(key), demand.queued(key))
+        refused, queued = (_sum(pair) for pair in zip(own, others, strict=True))
+        return _Upstream(refused_total=refused, queued=queued, asked=counted.classes)
 
     async def _read(self, ask: Ask) -> Scrape:
         """A source that fails as a whole leaves every replica without a reading; the law then holds."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from scaler.core.counted import Counted
     from scaler.core.decision import Decision, Pending
     from scaler.core.memory import Recalled
     from scaler.core.model import Missing, Reading, ReplicaSet, WorkloadKey
@@ -116,6 +117,14 @@ class Memory(Protocol):
 
     def recall(self, text: str, spec: WorkloadSpec, now: float, wall: float) -> Recalled:
         """The state to begin with. Never raises, whatever was stored."""
+        ...
+
+
+class Gate(Protocol):
+    """Our own gate in the path, where gateways ask for a verdict a request."""
+
+    def drain(self, key: WorkloadKey) -> Counted:
+        """What was counted for a workload since the last call, and how many requests wait now for its first replica."""
         ...
 
 

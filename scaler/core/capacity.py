@@ -7,12 +7,14 @@ would chase its own tail.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scaler.core.decision import Capacity
 
 if TYPE_CHECKING:
+    from scaler.core.model import Kind
     from scaler.core.windows import Quantile
 
 DEFAULT_HEADROOM_RATIO = 0.1
@@ -22,9 +24,55 @@ SATURATED_RATIO = 0.8
 """Derating needs real saturation: without this test a chat trace wasted two thirds more GPU-hours in simulation."""
 MIX_WEIGHT = 0.6
 """How much of a change of the prompt length reaches the residence time; the rest is decode time, which prompts do not change."""
-MIX_SAMPLES = 50
+MIX_SAMPLES, MIX_FLOOR = 50, 0.5
+MIX_DRIFT_RATIO = 0.25
+"""By how much the median prompt must differ from the load test's: load tests draw lengths at random, too."""
 LEARN_FROM_RATIO, LEARN_SAMPLES, LEARN_WINDOWS, LEARN_SHARE = 0.2, 20, 3, 0.3
 LEARN_STEADY_RATIO = 0.2
+
+
+_WORD, _VERSION = re.compile(r"[a-z0-9]+"), re.compile(r"v?(\d+(?:\.\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a profile holds: the words of a GPU's name, and how the engine's version begins. Empty: anywhere."""
+
+    gpu: str = ""
+    engine_version: str = ""
+
+    def __str__(self) -> str:
+        """As a person would say it."""
+        engine = self.engine_version and f"engine {self.engine_version}"
+        return ", ".join(word for word in (self.gpu, engine) if word)
+
+    def fits(self, kind: Kind) -> bool | None:
+        """Whether the profile holds for such a replica; None when too little is known of it."""
+        told = [
+            fits(wanted, found) if found else None
+            for wanted, found, fits in (
+                (self.gpu, kind.node_class, _fits_gpu),
+                (self.engine_version, kind.engine_version, _fits_version),
+            )
+            if wanted
+        ]
+        if False in told:
+            return False
+        return None if None in told else True
+
+
+def _fits_gpu(wanted: str, found: str) -> bool:
+    """Whole words, in any order: L4 is in the name of an L40S, and A10 in that of an A100."""
+    return set(_WORD.findall(wanted.lower())) <= set(_WORD.findall(found.lower()))
+
+
+def _fits_version(wanted: str, found: str) -> bool:
+    """Part by part: 0.32 is a beginning of 0.32.1, and 0.3 is not."""
+    begins, whole = (_VERSION.match(version) for version in (wanted, found))
+    if begins is None or whole is None:
+        return False
+    parts = begins[1].split(".")
+    return whole[1].split(".")[: len(parts)] == parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +80,7 @@ class Profile:
     """The result of a load test with one model, GPU and token mix.
 
     ``safe_rate_per_s`` None: only the safe concurrency is known. ``input_p50`` is the median prompt length of the test in tokens.
-    ``confidence`` and ``source`` are what the person who wrote it says of it.
+    ``confidence`` is what the person who wrote it says of it. ``alternatives`` are profiles for replicas that this one does not match.
     """
 
     safe_concurrency: float
@@ -41,6 +89,8 @@ class Profile:
     input_p50: float | None = None
     name: str = ""
     confidence: str = ""
+    match: Match = Match()
+    alternatives: tuple[Profile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +172,18 @@ def derate(learned: Learned, now: float, *, contradicted: bool) -> Learned:
 
 
 def mix_drift(profile: Profile, prompt: Quantile | None) -> float:
-    """How the token mix changes the residence time: 1.0 unless the median prompt has left the bucket that holds the load test's.
+    """How the token mix changes the residence time: 1.0 unless the median prompt has left the load test's by more than a quarter.
 
-    The engine's token buckets are wide (1-2-5), so a difference within one bucket means nothing.
+    It must have left its bucket, too: the engine's token buckets are wide (1-2-5), so a difference within one means nothing.
     """
     if profile.input_p50 is None or prompt is None or prompt.samples < MIX_SAMPLES:
         return 1.0
-    if prompt.low <= profile.input_p50 <= prompt.high:
+    longer = prompt.value / profile.input_p50 - 1
+    if prompt.low <= profile.input_p50 <= prompt.high or abs(longer) <= MIX_DRIFT_RATIO:
         return 1.0
-    return max(0.5, 1 + MIX_WEIGHT * (prompt.value / profile.input_p50 - 1))
+    return max(MIX_FLOOR, 1 + MIX_WEIGHT * longer)
+
+
+def prompt_ratio(drift_ratio: float) -> float:
+    """How many times as long as in the load test the median prompt is that ``mix_drift`` answered this for."""
+    return 1 + (drift_ratio - 1) / MIX_WEIGHT

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift, within_cap
+from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
 from scaler.core.decision import Estimate, QueueWait
+from scaler.core.fleet import fleet_of, sized
 from scaler.core.growth import growth
 from scaler.core.latencies import LATENCY_WINDOW_S, Latencies, latencies, samples
 from scaler.core.model import Absent
@@ -33,7 +34,7 @@ MEDIAN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EstimateSpec:
-    """What the estimate must know of the workload: capacity profile, headroom, strictest TTFT budget in seconds, quantile of the SLO.
+    """What the estimate must know of the workload: capacity profiles, headroom, strictest TTFT budget in seconds, quantile of the SLO.
 
     ``coming`` is what is to be expected of starts now.
     """
@@ -112,7 +113,8 @@ def estimate(
         message = "an estimate needs an observation"
         raise ValueError(message)
     now = history.running.times[-1]
-    spec = replace(spec, profile=within_cap(spec.profile, history.replicas.engine_cap))
+    fleet = fleet_of(spec.profile, history, history.replicas)
+    spec = replace(spec, profile=fleet.mean)
     cap = capacity(spec.profile, spec.headroom_ratio, learned, _drift(spec, history, now))
     load = _load(spec, history, cap)
     learned = _learn(spec, history, load, learned)
@@ -123,6 +125,8 @@ def estimate(
     seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
     belief, grows = _queue_trend(spec, belief, load)
     belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
+    offered = None if history.lost else load.arrival_per_s + load.refused_per_s
+    cap = sized(cap, fleet, load.running + load.waiting, offered)
     found = _Found(cap, load, seen, wait, drain, (eta[0], eta[1]), grows)
     return belief, learned, _assembled(spec, history, history.replicas, found)
 

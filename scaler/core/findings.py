@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scaler.core.capacity import prompt_ratio
 from scaler.core.decision import Finding
+from scaler.core.fleet import in_use, profile_of, unclear, unmatched
+from scaler.core.model import Kind, known
 from scaler.core.ready_latency import STUCK_FACTOR
 from scaler.core.target import whole
 
@@ -52,21 +55,24 @@ def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -
         *_untold(facts),
         *_stuck(facts, estimate),
         *_told(facts),
+        *_profiled(facts),
         *_unsure(estimate),
+        *_contradicted(facts, estimate),
         *(Finding("configuration", warning) for warning in facts.warnings),
     )
 
 
 def _infeasible(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> Iterator[Finding]:
     """Cases that no autoscaler can cure; saying so beats chasing them."""
-    unloaded = facts.profile.unloaded_ttft_s
     for request_class in facts.classes:
-        if unloaded is not None and request_class.ttft_s is not None and unloaded > request_class.ttft_s:
-            yield Finding(
-                "infeasible_ttft",
-                f"class {request_class.name}: an unloaded replica needs {unloaded:g} s to the first token, the objective is "
-                f"{request_class.ttft_s:g} s; no number of replicas meets it",
-            )
+        for profile in in_use(facts.profile, facts.replicas):
+            unloaded, of = profile.unloaded_ttft_s, _of(facts, profile)
+            if unloaded is not None and request_class.ttft_s is not None and unloaded > request_class.ttft_s:
+                yield Finding(
+                    "infeasible_ttft",
+                    f"class {request_class.name}: an unloaded replica{of} needs {unloaded:g} s to the first token, the objective is "
+                    f"{request_class.ttft_s:g} s; no number of replicas meets it",
+                )
     inputs, needed = recommendation.inputs, whole(recommendation.terms.flow)
     if needed > inputs.max_replicas:
         yield Finding(
@@ -140,13 +146,41 @@ def _told(facts: Facts) -> Iterator[Finding]:
     if facts.replicas is None:
         return
     yield from (Finding(note.code, note.text) for note in facts.replicas.notes)
-    cap, safe = facts.replicas.engine_cap, facts.profile.safe_concurrency
-    if cap is not None and cap < safe:
-        yield Finding(
-            "safe_concurrency_above_cap",
-            f"the safe concurrency is {safe:g} and the engine runs {cap} requests at once, by its arguments: {cap} counts; "
-            "test again with these arguments, or raise the engine's limit to that of the load test",
-        )
+    cap = facts.replicas.engine_cap
+    for profile in in_use(facts.profile, facts.replicas):
+        if cap is not None and cap < profile.safe_concurrency:
+            yield Finding(
+                "safe_concurrency_above_cap",
+                f"the safe concurrency{_of(facts, profile)} is {profile.safe_concurrency:g} and the engine runs {cap} requests at once, by "
+                f"its arguments: {cap} counts; test again with these arguments, or raise the engine's limit to that of the load test",
+            )
+
+
+def _of(facts: Facts, profile: Profile) -> str:
+    """Which profile, where there are several."""
+    return f" of profile {profile.name}" if facts.profile.alternatives else ""
+
+
+def _profiled(facts: Facts) -> Iterator[Finding]:
+    """Replicas that no load test is known to be of."""
+    if facts.replicas is None:
+        return
+    for names, why in (
+        (unmatched(facts.profile, facts.replicas), "no profile is for it, and the smallest counts"),
+        (
+            unclear(facts.profile, facts.replicas),
+            "too little is known to choose its profile, and the first that may be for it counts",
+        ),
+    ):
+        if names:
+            kinds = [facts.replicas.kinds.get(name, Kind()) for name in names]
+            counts = profile_of(facts.profile, kinds[0])
+            made_for = f" for {counts.match}" if str(counts.match) else ""
+            yield Finding(
+                "profile_unmatched",
+                f"{_some(tuple(f'{name} ({kind})' for name, kind in zip(names, kinds, strict=True)))}: {why}: "
+                f"{counts.name}{made_for}, {counts.safe_concurrency:g} requests at once",
+            )
 
 
 def _why(start: UnderWay) -> str:
@@ -162,17 +196,41 @@ def _unsure(estimate: Estimate) -> Iterator[Finding]:
             "safe_rate_unknown",
             "only the safe concurrency is known: scaling follows ongoing requests until the safe rate is learnt from steady load below it",
         )
-    if cap.derate_ratio < 1:
-        yield Finding(
-            "profile_contradicted",
-            f"measured latency is over its objective at loads the profile calls safe: the safe rate counts {cap.derate_ratio:.0%}",
-        )
-    if cap.drift_ratio != 1:
-        yield Finding(
-            "mix_drift", f"prompts differ from the load test: the residence time counts {cap.drift_ratio:.2f} times"
-        )
     if estimate.missing:
         yield Finding(
             "missing",
             f"{estimate.missing} ready replicas give no reading: full when scaling down, empty when scaling up",
         )
+
+
+def _contradicted(facts: Facts, estimate: Estimate) -> Iterator[Finding]:
+    """What is seen and is not what the load test saw."""
+    cap, profile = estimate.capacity, facts.profile
+    if cap.derate_ratio < 1:
+        yield Finding(
+            "profile_contradicted",
+            "measured latency was over its objective at a load that the profile calls safe: the safe rate counts "
+            f"{cap.derate_ratio:.0%}; now {', '.join(_measured(facts, estimate))}",
+        )
+    if cap.drift_ratio != 1:
+        tested = (
+            "" if profile.input_p50 is None or profile.alternatives else f", which was {profile.input_p50:g} tokens"
+        )
+        yield Finding(
+            "mix_drift",
+            f"the median prompt is {prompt_ratio(cap.drift_ratio):.2g} times that of the load test{tested}: the residence time counts "
+            f"{cap.drift_ratio:.2f} times; test with the prompts of now",
+        )
+
+
+def _measured(facts: Facts, estimate: Estimate) -> Iterator[str]:
+    """The load of a replica, and the latencies that are known, each beside what it should be."""
+    if estimate.ready:
+        yield f"{estimate.ongoing / estimate.ready:.3g} of {estimate.capacity.safe_concurrency:.3g} requests a replica"
+    for name, signal, objectives in (
+        ("TTFT", estimate.ttft_s, [one.ttft_s for one in facts.classes if one.ttft_s is not None]),
+        ("TPOT", estimate.tpot_s, [one.tpot_s for one in facts.classes if one.tpot_s is not None]),
+    ):
+        measured = known(signal)
+        if measured and objectives:
+            yield f"{name} {measured:.3g} s (objective {min(objectives):g} s)"

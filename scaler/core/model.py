@@ -6,8 +6,11 @@ monotonic clock that the caller passes around.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+
+from scaler.core.counted import ClassCounted
 
 
 class Absent(Enum):
@@ -205,12 +208,25 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """What a replica runs on (the class of its node: the GPU product) and which version of the engine it is; empty while unknown."""
+
+    node_class: str = ""
+    engine_version: str = ""
+
+    def __str__(self) -> str:
+        """As a person would say it."""
+        return f"{self.node_class or 'unknown GPU'}, engine {self.engine_version or 'unknown'}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaSet:
     """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so.
 
     ``started`` are starts that ended lately, each listed for some minutes, so that no tick misses one. ``notes`` are what the platform
     says that a person should know: that scaling is paused, or what may not be read. ``engine_cap`` is the most requests that an engine runs
-    at once, the smallest of the replicas', where their arguments tell it.
+    at once, the smallest of the replicas', where their arguments tell it. ``kinds`` are those of ready replicas, by name; ``newest`` is
+    that of the newest replica which has a node, or asks for one kind. ``held``: nobody adds replicas now, whatever is asked.
     """
 
     ready: tuple[str, ...]
@@ -221,6 +237,9 @@ class ReplicaSet:
     started: tuple[Started, ...] = ()
     notes: tuple[Note, ...] = ()
     engine_cap: int | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    newest: Kind | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +248,8 @@ class Observation:
 
     ``refused_total`` counts first attempts that were refused upstream of the engines, cumulative; ``queued`` is how many requests are
     held there now, say by a gateway while there is no replica. None: nobody counts them. ``applied_ratio`` is the share that gateways
-    admit which poll our fraction and throw dice of their own; None: none does.
+    admit which poll our fraction and throw dice of their own; None: none does. ``asked`` is what our own gate in the path counted since
+    the last tick, its refusals being part of ``refused_total``.
     """
 
     at: float
@@ -240,3 +260,4 @@ class Observation:
     queued: float | None = None
     applied_ratio: float | None = None
     unlisted: str = ""
+    asked: tuple[ClassCounted, ...] = ()

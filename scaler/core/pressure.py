@@ -7,6 +7,7 @@ before RED because the literal RED rule (wait + start-up time >= budget) holds o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 
@@ -203,3 +204,9 @@ def _conditions(
 
 def _lasts(since: float | None, for_s: float, now: float) -> bool:
     return since is not None and now - since >= for_s
+
+
+def worst_of(colours: Iterable[Colour]) -> Pressure:
+    """The state of a workload is that of the class that is worst off."""
+    order = (Pressure.GREEN, Pressure.YELLOW, Pressure.RED)
+    return max((colour.state for colour in colours), key=order.index, default=Pressure.GREEN)

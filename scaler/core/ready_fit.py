@@ -28,7 +28,7 @@ PRIOR_SPREAD_STARTS = 4.0
 SPLIT_RATIO, SPLIT_EACH = 3.0, 2
 SHORTEST_S, LONGEST_S = 0.5, 3600.0
 """What took less is a clock that is wrong; what took longer was an incident, unless the prior is of that order."""
-NEGLIGIBLE_RISE = 1e-9
+NEGLIGIBLE_RISE, NEGLIGIBLE_WEIGHT = 1e-9, 1e-9
 FAR_OUT = 30.0
 """Beyond so many standard deviations the tail has no digits left, and its hazard is known without."""
 
@@ -62,7 +62,8 @@ class Fit:
 
 
 def fit(prior: ReadyLatency, ended: Sequence[Weighed]) -> Fit:
-    """What these starts say; of none it is the prior itself."""
+    """What these starts say; of none, and of those that weigh nothing any more, it is the prior itself."""
+    ended = [(took_s, weight) for took_s, weight in ended if weight > NEGLIGIBLE_WEIGHT]
     if not ended:
         return Fit(prior)
     longest_s = max(LONGEST_S, prior.limit_s)

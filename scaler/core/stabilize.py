@@ -54,7 +54,10 @@ class Stabilizer:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What stabilization must know of this tick beside the recommendation. ``unsure``: it may ask for too few, never for too many."""
+    """What stabilization must know of this tick beside the recommendation.
+
+    ``unsure``: it may ask for too few, never for too many. ``held``: the platform has been told not to act.
+    """
 
     now: float
     recommended: int
@@ -68,6 +71,7 @@ class Moment:
     blind: bool
     down_s: float
     unsure: bool = False
+    held: bool = False
 
 
 def reseed(memory: Stabilizer, now: float) -> Stabilizer:
@@ -150,8 +154,10 @@ def _endure(memory: Stabilizer, moment: Moment) -> Stabilizer:
 
 
 def _asks(before: tuple[tuple[int, float], ...], published: int, moment: Moment) -> tuple[tuple[int, float], ...]:
-    """What the platform owes. A number that it has reached must not age the next one."""
+    """What the platform owes. A number that it has reached must not age the next one, nor a time in which it must not act."""
     owed = tuple(ask for ask in before if moment.current < ask[0] <= published)
+    if moment.held:
+        owed = tuple((number, moment.now) for number, _ in owed)
     asked = owed[-1][0] if owed else moment.current
     return (*owed, (published, moment.now)) if published > asked else owed
 

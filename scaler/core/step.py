@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from scaler.core.admission import PlanSpec, Verdict, plan, wanted_per_s
+from scaler.core.attempts import Attempts
 from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, DERATE_SAMPLES, SATURATED_RATIO, Learned, Profile, derate
 from scaler.core.coming import Coming, Measured, coming, measure
 from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation
@@ -15,7 +15,7 @@ from scaler.core.findings import Facts, findings
 from scaler.core.history import History, is_blind
 from scaler.core.ingest import ingest
 from scaler.core.model import GateMode, Objective, Observation, Pressure, RequestClass, ShedStatus, WorkloadKey, known
-from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed
+from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed, worst_of
 from scaler.core.ready_latency import ReadyLatency
 from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
 from scaler.core.starts import Seen, Starts, follow
@@ -91,6 +91,7 @@ class State:
     colours: tuple[tuple[str, Colour], ...] = ()
     decision: Decision | None = None
     admitted: tuple[tuple[str, float], ...] = ()
+    attempts: Attempts = Attempts()
 
 
 def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, Decision | Pending]:
@@ -101,7 +102,7 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
         state = replace(state, stabilizer=roused(state.stabilizer, seen.at))
     history = ingest(state.history, seen, spec.stale_s)
     starts = follow(state.starts, Seen(history.replicas, seen.readings, state.stabilizer.asks, spec.stale_s))
-    state = replace(state, spec=spec, history=history, starts=starts)
+    state = replace(state, spec=spec, history=history, starts=starts, attempts=state.attempts.seen(seen.asked, seen.at))
     if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
     if is_blind(state.history, seen) and state.decision is not None:
@@ -133,9 +134,10 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
     plan_spec = PlanSpec(spec.reaction_s, spec.budget_s, spec.gate)
     want = wanted_per_s(plan_spec, believed, tpot_pressed=any(tpot_pressed(c, believed) for c in spec.classes))
     colours = _judge(spec, state, believed, want)
-    worst = _worst(colour for _, colour in colours)
+    worst = worst_of(colour for _, colour in colours)
     recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas, lost=state.history.lost))
-    moment = _moment(spec, believed, recommendation, worst)
+    held = state.history.replicas is not None and state.history.replicas.held
+    moment = replace(_moment(spec, believed, recommendation, worst), held=held)
     stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
     decision = Decision(
         key=spec.key,
@@ -200,9 +202,9 @@ def _knows(spec: WorkloadSpec, expected: Coming) -> EstimateSpec:
 
 
 def _max_replicas(spec: WorkloadSpec, history: History) -> int:
-    """The platform's own bound counts before the spec's: it is the one that the HPA obeys."""
+    """What both allow: the HPA obeys the platform's bound, and a trigger may narrow it."""
     bound = history.replicas.max_replicas if history.replicas is not None else None
-    return bound if bound is not None else spec.scaling.max_replicas
+    return spec.scaling.max_replicas if bound is None else min(bound, spec.scaling.max_replicas)
 
 
 def _judge(spec: WorkloadSpec, state: State, believed: Estimate, want_per_s: float) -> list[tuple[str, Colour]]:
@@ -212,11 +214,6 @@ def _judge(spec: WorkloadSpec, state: State, believed: Estimate, want_per_s: flo
         (c.name, judge(spec.pressure, c, before.get(c.name, Colour()), believed, admits_all=admits_all))
         for c in spec.classes
     ]
-
-
-def _worst(colours: Iterable[Colour]) -> Pressure:
-    order = (Pressure.GREEN, Pressure.YELLOW, Pressure.RED)
-    return max((colour.state for colour in colours), key=order.index, default=Pressure.GREEN)
 
 
 def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int, *, lost: bool) -> LawInputs:
@@ -275,12 +272,11 @@ def _facts(spec: WorkloadSpec, history: History, expected: Coming) -> Facts:
 
 
 def _verdicts(spec: WorkloadSpec, state: State, colours: dict[str, Colour], believed: Estimate) -> tuple[Verdict, ...]:
-    """Attempts are taken as equal over the classes: nobody counts them by class here."""
-    attempts = believed.offered_per_s / len(spec.classes)
-    before = state.decision
+    rates, before = state.attempts.rates_per_s([c.name for c in spec.classes], believed.offered_per_s), state.decision
     ratios = dict(state.admitted) if before is None else {v.name: v.admit_ratio for v in before.classes}
-    decided_at = before.decided_at if before is not None else -math.inf
-    return tuple(Verdict(c, colours[c.name], attempts, ratios.get(c.name, 1.0), decided_at) for c in spec.classes)
+    at = before.decided_at if before is not None else -math.inf
+    classes = zip(spec.classes, rates, strict=True)
+    return tuple(Verdict(c, colours[c.name], rate, ratios.get(c.name, 1.0), at) for c, rate in classes)
 
 
 def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimate) -> bool:

@@ -12,7 +12,7 @@ from scaler.demo.scenario import KEY
 from scaler.settings import Ports, read_ports
 
 HOST = "127.0.0.1"
-FREE_PORTS = Ports(HOST, 0, 0, 0)
+FREE_PORTS = Ports(HOST, 0, 0, 0, 0)
 COLUMNS = 80
 
 
@@ -45,6 +45,11 @@ def addresses(bound: Bound) -> Addresses:
     return Addresses(*(f"{HOST}:{port}" for port in (bound.keda_port, bound.gate_port, bound.ops_port)))
 
 
+def _doors(ports: Ports) -> tuple[tuple[str, int], ...]:
+    """In the order of the ports."""
+    return ("KEDA", ports.keda), ("gateways", ports.gate), ("operators", ports.ops), ("ext_authz", ports.authz)
+
+
 def usual_ports(environment: Mapping[str, str] | None = None) -> tuple[Ports, tuple[str, ...]]:
     """The ports that ``serve`` would take, on loopback, and a notice for each that is taken: a free one then stands in for it.
 
@@ -52,7 +57,7 @@ def usual_ports(environment: Mapping[str, str] | None = None) -> tuple[Ports, tu
     """
     asked, notices, found = read_ports(environment), [], []
     with ExitStack() as held:  # all at once, so that one number given twice is seen
-        for name, port in (("KEDA", asked.keda), ("gateways", asked.gate), ("operators", asked.ops)):
+        for name, port in _doors(asked):
             why = _fault(held, port)
             if why:
                 notices.append(f"port {port} for {name} cannot be had ({why}); a free one is used instead")

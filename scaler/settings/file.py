@@ -157,11 +157,6 @@ def _warnings(file: FileSections) -> tuple[str, ...]:
         found.append("tenants: has no effect, requests are not admitted by tenant")
     if file.prices:
         found.append("prices: has no effect, nothing is priced")
-    found += [
-        f"profiles.{name}.match: has no effect, profiles are chosen by name"
-        for name, p in file.profiles.items()
-        if p.match
-    ]
     return tuple(found)
 
 

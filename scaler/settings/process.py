@@ -38,13 +38,14 @@ class Ports:
     keda: int = 6000
     gate: int = 8080
     ops: int = 8081
+    authz: int = 6001
 
 
 def read_ports(environment: Mapping[str, str] | None = None) -> Ports:
-    """The listening addresses from ``SLO_SCALER_HOST`` and ``SLO_SCALER_{KEDA,GATE,OPS}_PORT``. Raises ConfigError."""
+    """The listening addresses from ``SLO_SCALER_HOST`` and ``SLO_SCALER_{KEDA,GATE,OPS,AUTHZ}_PORT``. Raises ConfigError."""
     given = os.environ if environment is None else environment
     numbers: dict[str, int] = {}
-    for name in ("keda", "gate", "ops"):
+    for name in ("keda", "gate", "ops", "authz"):
         key = f"{ENVIRONMENT_PREFIX}{name.upper()}_PORT"
         if (text := given.get(key)) is None:
             continue

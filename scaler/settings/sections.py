@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from scaler.api.certificates import ServerTls
-from scaler.core.capacity import Profile
+from scaler.core.capacity import Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.scrape import ScrapeSettings
@@ -21,6 +21,8 @@ LABEL = r"^[A-Za-z_][A-Za-z0-9_]*$"
 NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 WORKLOAD = r"^[^/\s]+/[^/\s]+$"
 PAGE = r"^/\S*$"
+WORD = r"[A-Za-z0-9]"
+VERSION = r"^v?[0-9]"
 NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SHAPES = {
     ADDRESS: "write it as host:port, e.g. 10.0.0.7:8000, without http://",
@@ -29,6 +31,8 @@ SHAPES = {
     NAME: "a name has letters, digits and -, _ or . between them",
     WORKLOAD: "write it as namespace/name",
     PAGE: "a path begins with /",
+    WORD: "it has letters or digits",
+    VERSION: 'a version begins with a number, e.g. "0.32"',
     NAMESPACE: "a namespace has at most 63 lower-case letters, digits and -",
 }
 """What each pattern asks for, in words."""
@@ -134,10 +138,17 @@ class MixSection(Section):
 
 
 class MatchSection(Section):
-    """Where a profile holds."""
+    """Where a profile holds; without either key, everywhere."""
 
-    gpu: str | None = None
-    engine_version: str | None = None
+    gpu: Annotated[str, Field(pattern=WORD)] | None = Field(
+        default=None, description="Words of the GPU's name on the label of the node, in any order: H100, or A100 80GB"
+    )
+    engine_version: Annotated[str, Field(pattern=VERSION)] | None = Field(
+        default=None, description="How the version in the tag of the engine's image begins: 0.32 is for 0.32.1, too"
+    )
+
+    def value(self) -> Match:
+        return Match(self.gpu or "", self.engine_version or "")
 
 
 class ProfileSection(Section):
@@ -159,6 +170,7 @@ class ProfileSection(Section):
             input_p50=None if self.mix is None else self.mix.in_p50,
             name=name,
             confidence=self.confidence,
+            match=Match() if self.match is None else self.match.value(),
         )
 
 

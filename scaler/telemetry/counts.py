@@ -28,7 +28,7 @@ class Counts:
             "slo_scaler_leading", "1 in the pod that KEDA is led to, 1 without a cluster", registry=told
         )
         self.leading.set(1)
-        self.unstored = Counter("slo_scaler_store_failures", "Times that state could not be kept", registry=told)
+        self.unstored = Counter("slo_scaler_store_outages", "Times that state began not to be kept", registry=told)
         self.libraries = Counter(
             "slo_scaler_library_errors",
             "What libraries complained of, like malformed requests",

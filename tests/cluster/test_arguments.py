@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.cluster.arguments import EngineFacts, engine_facts
+from scaler.cluster.arguments import LONGEST_LINE, EngineFacts, command_line, engine_facts
 
 KSERVE_SCRIPT = r"""# In some versions, ZMQ bind doesn't resolve the address through DNS: --port 1 would not help
 if [ "$KSERVE_INFER_ROCE" = "true" ]; then
@@ -88,6 +88,8 @@ def test_nothing_is_known_of_a_container_that_says_nothing():
             args(ports=[{"containerPort": 1}]), {"prometheus.io/port": "8080"}, 8080, id="Prometheus' annotation"
         ),
         pytest.param(args(), {"prometheus.io/port": "http"}, None, id="an annotation that is no port"),
+        pytest.param(args(), {"prometheus.io/port": "9" * 5000}, None, id="an annotation of digits without end"),
+        pytest.param(args(), {"prometheus.io/port": "70000"}, None, id="an annotation above all ports"),
         pytest.param(
             args(ports=[{"name": "grpc", "containerPort": 1}, {"name": "metrics", "containerPort": 2}]),
             {},
@@ -145,3 +147,22 @@ def test_no_command_line_is_refused(line):
     facts = engine_facts(args(*line), {})
 
     assert facts.cap is None or facts.cap > 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("--port" + " " * 1_000_000, id="a gap"),
+        pytest.param("\n" * 1_000_000, id="empty lines"),
+        pytest.param("--port " * 200_000, id="options"),
+        pytest.param("${a" * 300_000, id="variables"),
+    ],
+)
+def test_a_megabyte_of_nonsense_holds_nobody_up(line):
+    """With patterns that look back, each of these took minutes, in which nobody was answered."""
+    assert engine_facts(args(line), {}) == EngineFacts()
+
+
+def test_variables_that_stand_for_more_than_a_line_are_not_unfolded():
+    assert len(command_line(args("$(X)" * 8000, env=[{"name": "X", "value": "x" * 1000}]))) == LONGEST_LINE
+    assert command_line(args("$(X)", env=[{"name": "X", "value": "x" * 1025}])) == "$(X)"

@@ -163,9 +163,11 @@ async def test_an_unchanged_workload_is_due_once_and_then_every_30_seconds():
 
 async def test_an_unchanged_workload_is_written_without_haste():
     async with kubernetes() as api, storing(api) as process:
-        assert process.store.due(LLAMA, changed=False)
-        process.store.put(LLAMA, "one")
+        process.change(LLAMA, "one")
         await process.until_stored({"prod_llama": "one"})
+        await api.until(lambda: process.store.due(LLAMA, changed=False))
+        process.store.put(LLAMA, "two")
+        await process.until_stored({"prod_llama": "two"})
 
 
 async def test_only_the_config_maps_that_changed_are_written():
@@ -197,6 +199,15 @@ async def test_nothing_is_due_in_a_term_before_what_is_stored_was_read_in_it():
             await process.store.reload()
             due.append(process.store.due(LLAMA, changed=True))
         assert due == [False, True, False, True]
+
+
+async def test_who_begins_to_lead_soon_writes_what_changed_while_nobody_did():
+    async with kubernetes() as api, storing(api, paces=Paces(every_s=1000.0, soon_s=0.02)) as process:
+        for process.term, text in ((1, "one"), (2, "two")):
+            await process.store.reload()
+            assert process.store.due(LLAMA, changed=False)
+            process.store.put(LLAMA, text)
+            await process.until_stored({"prod_llama": text})
 
 
 async def test_what_was_put_is_not_written_once_the_process_leads_no_more():

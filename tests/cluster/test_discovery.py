@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import ReplicaSet, Starting, WorkloadKey
+from scaler.core.model import Kind, ReplicaSet, Starting, WorkloadKey
 from tests.support.cluster_objects import WALL, deployment, hpa, loading, scaled_object, serving, trigger, vllm
 from tests.support.discovery import LLAMA, World, discovering, put, put_llama, put_pod
 
@@ -28,7 +28,12 @@ async def test_a_scaled_object_that_names_us_is_a_workload_with_its_replicas():
 
         assert world.told.words == [("named", LLAMA)]
         assert world.snapshot() == Snapshot(
-            ReplicaSet(("llama-0",), (Starting("llama-1", 970.0),), 2, 1000.0, max_replicas=8),
+            ReplicaSet(
+                *(("llama-0",), (Starting("llama-1", 970.0),), 2, 1000.0),
+                max_replicas=8,
+                kinds={"llama-0": Kind("", "0.32.0")},
+                newest=Kind("", "0.32.0"),
+            ),
             (Target("llama-0", "10.0.0.7:8000"),),
         )
 

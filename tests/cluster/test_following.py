@@ -41,7 +41,7 @@ class Scales(Unasked):
 
 def cluster(scales: Scales) -> Cluster:
     clock, rng, lanes = asyncio.get_running_loop().time, random.Random(1), asyncio.Semaphore(8)
-    return Cluster(scales, clock, 0.0, Pace(clock, rng), rng, lanes, ScalePaths(scales), Nodes(scales, lanes))
+    return Cluster(scales, clock, 0.0, Pace(clock, rng), rng, lanes, ScalePaths(scales), Nodes(scales, lanes, clock))
 
 
 def following(scales: Scales, name: str = "llama") -> Following:

@@ -303,6 +303,17 @@ async def test_a_lease_that_says_nothing_is_taken():
 
 
 @pytest.mark.looptime
+async def test_a_stranger_that_took_the_lease_for_ever_has_it_for_a_minute():
+    spec = {"holderIdentity": "stranger", "leaseDurationSeconds": 2**31 - 1}
+    process = Process(Line(Lease({"metadata": {"name": LEASE, "resourceVersion": "1"}, "spec": spec}, version=1)))
+    await passing(59.0)
+    waited = process.elector.leads()
+    await passing(4.0)
+    assert (waited, process.elector.leads()) == (False, True)
+    await process.die()
+
+
+@pytest.mark.looptime
 async def test_what_a_lease_says_is_what_client_go_writes():
     lease = Lease()
     process = Process(Line(lease), wall=lambda: 1796140800.25)

@@ -15,6 +15,7 @@ class Machines(Unasked):
     def __init__(self, **answers) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self.now = 0.0
 
     async def get(self, path):
         name = path.rpartition("/")[2]
@@ -47,7 +48,7 @@ def test_the_most_telling_label_is_the_class(labels, found):
 
 
 def reader(machines: Machines) -> Nodes:
-    return Nodes(machines, asyncio.Semaphore(2))
+    return Nodes(machines, asyncio.Semaphore(2), lambda: machines.now)
 
 
 async def test_each_node_is_read_once_however_often_it_is_wanted():
@@ -62,11 +63,15 @@ async def test_a_node_that_is_gone_has_no_class():
     assert await classes(reader(Machines(a=NotFound("no such node"))), "a") == [""]
 
 
-async def test_a_node_that_we_may_not_read_has_no_class_and_the_refusal_is_told_until_one_can_be_read():
-    nodes = reader(Machines(a=Forbidden("cannot get nodes"), b={}))
+async def test_a_refusal_is_told_until_a_node_can_be_read_and_nothing_is_asked_for_half_a_minute():
+    machines = Machines(a=Forbidden("cannot get nodes"))
+    nodes = reader(machines)
+    refused = [(await classes(nodes, "a"), nodes.fault) for machines.now in (0.0, 10.0, 29.0)]
+    machines.answers["a"] = {"nvidia.com/gpu.product": "H100"}
+    machines.now = 30.0
 
-    assert (await classes(nodes, "a"), nodes.fault) == ([""], "cannot get nodes")
-    assert (await classes(nodes, "b"), nodes.fault) == ([""], "")
+    assert refused == [([None], "cannot get nodes")] * 3
+    assert (await classes(nodes, "a"), nodes.fault, machines.asked) == (["H100"], "", ["a", "a"])
 
 
 async def test_a_node_that_could_not_be_read_is_read_when_it_is_wanted_again():

@@ -25,12 +25,35 @@ def test_a_pod_that_serves_tells_all_its_times():
         over=False,
         address="10.0.0.7",
         facts=EngineFacts(),
+        engine_version="0.32.0",
         node="gpu-1",
         scheduled_at=WALL + 1,
         initialized_at=WALL + 11,
         started_at=WALL + 21,
         ready_at=WALL + 61,
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("vllm/vllm-openai:v0.32.0", "0.32.0"),
+        ("registry.local:5000/mirror/vllm-openai:0.11.0rc1-cu129@sha256:00ff", "0.11.0"),
+        ("lmsysorg/sglang:v0.5.4.post1-cu126", "0.5.4"),
+        ("vllm/vllm-openai:latest", ""),
+        ("vllm/vllm-openai:cu12.9-nightly", ""),
+        ("vllm/vllm-openai", ""),
+        ("vllm/vllm-openai@sha256:00ff", ""),
+        ("localhost:5000/vllm-openai", ""),
+        ("kserve/huggingfaceserver:v0.15.2", ""),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.3.0", ""),
+        ("vllm/router:v0.1.5", ""),
+    ],
+)
+def test_the_engines_version_is_that_of_an_image_which_is_named_for_it(image, version):
+    found = pod_of(serving("llama-0", spec={"containers": [{**vllm(), "image": image}]}))
+
+    assert found.engine_version == version
 
 
 def test_a_pod_that_loads_its_model_is_not_ready_and_has_lost_nothing():

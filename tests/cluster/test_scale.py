@@ -93,6 +93,25 @@ async def test_a_kind_without_a_scale_subresource_is_refused_and_looked_up_again
     assert len(served.asked) == 2
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        TargetRef("apps/v1", "Deployment", ""),
+        TargetRef("apps/v1", "Deployment", ".."),
+        TargetRef("apps/v1", "Deployment", "../../other/deployments/llama"),
+        TargetRef("apps/v1", "Deployment", "llama?fieldManager=x"),
+        TargetRef("apps/v1", "Deployment", "l" * 254),
+        TargetRef("../../api/v1", "Deployment", "llama"),
+        TargetRef("apps/v1/namespaces/other", "Deployment", "llama"),
+    ],
+)
+async def test_what_is_no_name_leads_nowhere(target):
+    served = Served()
+    with pytest.raises(NotScalable, match="scaleTargetRef must give the name"):
+        await ScalePaths(served).path("prod", target)
+    assert served.asked == []
+
+
 async def test_a_group_that_is_not_installed_is_the_servers_own_word():
     with pytest.raises(NotFound):
         await ScalePaths(Served()).path("prod", TargetRef("gone.example/v1", "Thing", "a"))

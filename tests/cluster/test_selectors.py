@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.cluster.selectors import Selector, joined, selector_of
+from scaler.cluster.selectors import LONGEST_TEXT, Index, Selector, joined, selector_of
 
 LABELS = {"app": "llama", "tier": "gpu"}
 
@@ -31,8 +31,18 @@ def test_a_selector_matches_as_the_api_server_does(text, fits):
     assert selector_of(text).matches(LABELS) is fits
 
 
-@pytest.mark.parametrize("text", ["", "a=b,", "cpu>3", "a in b", "a b"])
+@pytest.mark.parametrize(
+    "text", ["", "a=b,", "cpu>3", "a in b", "a b", "a in (b", ",a=b", "a=" + "b" * 64, "a=" + "b" * 5000]
+)
 def test_what_is_no_selector_of_pods_is_refused(text):
+    with pytest.raises(ValueError, match="not understood"):
+        selector_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["app=$X", "app=-a", "-a=b", "a/b/c=d", "A.b/c=d", "app in (a,b c)", "!$", "ü=a", "a=ü"]
+)
+def test_what_the_api_server_would_refuse_is_refused_before_it_is_asked_for_with_others(text):
     with pytest.raises(ValueError, match="not understood"):
         selector_of(text)
 
@@ -54,6 +64,12 @@ def test_selectors_are_joined_as_narrowly_as_the_language_allows(texts, one):
     assert joined(frozenset(map(selector_of, texts))) == one
 
 
+def test_a_thousand_selectors_that_are_too_long_to_be_asked_together_are_asked_for_by_what_they_share():
+    selectors = {selector_of(f"app=llama-{number},tier=gpu") for number in range(1000)}
+
+    assert (joined(selectors), len(joined(list(selectors)[:100])) <= LONGEST_TEXT) == ("tier=gpu", True)
+
+
 KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["1", "2"])
 PARTS = st.one_of(
     st.builds("{}={}".format, KEYS, VALUES),
@@ -72,6 +88,11 @@ def test_the_joined_selector_never_hides_a_pod_that_one_of_them_selects(selector
     through = not one or selector_of(one).matches(labels)
 
     assert through or not any(selector.matches(labels) for selector in selectors)
+
+
+@given(st.sets(SELECTORS, max_size=6), st.dictionaries(KEYS, VALUES))
+def test_those_that_fit_are_found_among_many_as_if_each_were_tried(selectors, labels):
+    assert Index(selectors).fitting(labels) == {selector for selector in selectors if selector.matches(labels)}
 
 
 @given(SELECTORS)

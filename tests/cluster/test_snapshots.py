@@ -13,7 +13,7 @@ from scaler.cluster.scale import scale_of
 from scaler.cluster.scaled_objects import Service, named_workload
 from scaler.cluster.snapshots import Known, snapshot_of
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import Note, ReplicaSet, Starting
+from scaler.core.model import Kind, Note, ReplicaSet, Starting
 from tests.support.cluster_objects import (
     WALL,
     condition,
@@ -64,9 +64,38 @@ def test_ready_replicas_are_read_and_the_others_start():
             observed_at=NOW,
             max_replicas=8,
             engine_cap=32,
+            kinds={"llama-a": Kind("", "0.32.0"), "llama-b": Kind("", "0.32.0")},
+            newest=Kind("H100", "0.32.0"),
         ),
         (Target("llama-a", "10.0.0.7:9000"), Target("llama-b", "10.0.0.7:8000")),
     )
+
+
+GPUS = {"gpu-1": "H100", "gpu-2": "L40S", "": ""}
+
+
+def on(node: str, name: str, made=serving, image: str = "vllm/vllm-openai:v0.32.0", **rest) -> dict:
+    return made(name, spec={"nodeName": node, "containers": [{**vllm(), "image": image}]}, **rest)
+
+
+def test_each_ready_replica_has_a_kind_and_the_newest_with_a_node_tells_that_of_the_next():
+    one = known(
+        on("gpu-1", "llama-a", image="vllm/vllm-openai:v0.31.0"),
+        on("gpu-2", "llama-b"),
+        on("gpu-1", "llama-c", loading, created_at=WALL + 70),
+        on("", "llama-d", pod, created_at=WALL + 80),
+        class_of=lambda found: GPUS[found.node],
+    )
+    replicas = snapshot_of(one, NOW).replicas
+
+    assert (replicas.kinds, replicas.newest) == (
+        {"llama-a": Kind("H100", "0.31.0"), "llama-b": Kind("L40S", "0.32.0")},
+        Kind("H100", "0.32.0"),
+    )
+
+
+def test_while_no_replica_has_a_node_nothing_is_known_of_the_next():
+    assert snapshot_of(known(pod("llama-a")), NOW).replicas.newest is None
 
 
 def test_a_replica_that_terminates_or_has_ended_does_not_count():
@@ -118,6 +147,14 @@ def test_an_address_of_six_bytes_groups_is_bracketed_and_tls_is_named():
 
 def test_the_hpas_maximum_counts_where_it_is_lower():
     assert snapshot_of(known(hpa=hpa_of(hpa(most=5))), NOW).replicas.max_replicas == 5
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (0, -1), (9, 3)])
+def test_bounds_that_keda_refuses_bound_nothing_and_its_hpa_keeps_those_that_it_has(bounds):
+    scaled = scaled_object(minReplicaCount=bounds[0], maxReplicaCount=bounds[1])
+
+    most = [snapshot_of(known(scaled=scaled, hpa=told), NOW).replicas.max_replicas for told in (None, hpa_of(hpa()))]
+    assert most == [None, 8]
 
 
 def test_an_ordinary_workload_has_no_notes():

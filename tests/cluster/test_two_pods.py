@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ PODS = "/api/v1/namespaces/scaler/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/scaler/leases/{LEASE}"
 GIVEN_UP_S = 0.5
 LLAMA = WorkloadKey("prod", "llama")
-QUICK = Timings(duration_s=1.0, give_up_s=0.6, renew_s=0.2, retry_s=0.05, recheck_s=0.1, hand_over_s=5.0)
+QUICK = Timings(duration_s=1.0, give_up_s=0.6, renew_s=0.2, retry_s=0.05, recheck_s=0.1, hand_over_s=5.0, settle_s=0.05)
 PACES = Paces(every_s=0.1, soon_s=0.02, load_s=0.5, last_s=0.5)
 
 
@@ -76,6 +76,8 @@ class Pod:
     wall: Callable[[], float] = lambda: datetime.now(UTC).timestamp()
     told: list[tuple[bool, str]] = field(default_factory=list)
     adopted: list[dict[WorkloadKey, str]] = field(default_factory=list)
+    labelled_then: list[set[str]] = field(default_factory=list)
+    timings: Timings = QUICK
 
     def __post_init__(self) -> None:
         labels, ready = {"app.kubernetes.io/name": "slo-scaler"}, [{"type": "Ready", "status": "True"}]
@@ -84,7 +86,7 @@ class Pod:
         ]
         member, clock = Member("scaler", self.name, uid), asyncio.get_running_loop().time
         self.line = Line(Client.at(self.api.url, random.Random(7), Bounds(call_s=GIVEN_UP_S)))
-        elector = Elector(self.line, member, clock, self.wall, QUICK)
+        elector = Elector(self.line, member, clock, self.wall, self.timings)
         self.store = ConfigMapStore(ConfigMaps(self.line, "scaler"), elector.term, clock, lambda _: None, PACES)
         duties = Duties(self.adopt, lambda leads, why: self.told.append((leads, why)))
         self.leadership = Leadership(elector, ActiveLabel(self.line, member), duties)
@@ -96,6 +98,7 @@ class Pod:
 
     async def adopt(self) -> None:
         self.adopted.append(await self.store.reload())
+        self.labelled_then.append(labelled(self.api))
 
     async def start(self) -> None:
         await self.store.start()
@@ -147,6 +150,12 @@ def over_time(api: KubernetesApi) -> list[set[str]]:
     return history
 
 
+def ready(api: KubernetesApi, pod: str, status: str) -> None:
+    """As kubelet says it."""
+    found = api.get(f"{PODS}/{pod}") or {}
+    api.put(f"{PODS}/{pod}", {**found, "status": {"conditions": [{"type": "Ready", "status": status}]}})
+
+
 def label(api: KubernetesApi, pod: str, value: str | None) -> None:
     """As by hand."""
     found = api.get(f"{PODS}/{pod}") or {}
@@ -187,6 +196,49 @@ async def test_a_pod_that_is_alone_leaves_without_waiting_and_frees_the_lease():
         await a.leadership.stop()
         lease = api.get(LEASES) or {}
         assert (api.count("list", "pods") - before, lease["spec"]["holderIdentity"], labelled(api)) == (1, "", {"a"})
+
+
+async def test_who_leaves_answers_on_until_the_nodes_have_learnt_who_is_asked_now():
+    async with kubernetes() as api, AsyncExitStack() as stack:
+        a, b = Pod(api, "a", timings=replace(QUICK, settle_s=60.0)), Pod(api, "b")
+        for pod in (a, b):
+            stack.push_async_callback(pod.die)
+            await pod.start()
+            await api.until(lambda: labelled(api) == {"a"})
+        leaving = asyncio.create_task(a.leadership.stop())
+        await api.until(lambda: labelled(api) == {"b"})
+        looked = api.count("list", "pods")
+        await api.until(lambda: api.count("list", "pods") > looked + 10)
+        assert (leaving.cancel(), b.leadership.leads()) == (True, True)
+
+
+async def test_what_was_stored_is_taken_over_before_keda_is_led_to_the_next_holder():
+    async with kubernetes() as api, pods(api, "a", "b") as (a, b):
+        await a.leave()
+        await api.until(lambda: labelled(api) == {"b"})
+        assert b.labelled_then == [{"a"}]
+
+
+async def test_a_holder_that_is_not_ready_yet_leaves_the_label_with_a_pod_that_is():
+    async with kubernetes() as api, pods(api, "a", "b") as (a, b):
+        ready(api, "b", "False")
+        leaving = asyncio.create_task(a.leadership.stop())
+        await api.until(lambda: b.told)
+        before, why = labelled(api), b.leadership.why
+        ready(api, "b", "True")
+        await api.until(lambda: labelled(api) == {"b"} and not b.leadership.why)
+        await leaving
+    assert (before, why) == ({"a"}, "cannot look after the label slo-scaler/active: b is not Ready yet, and a is")
+    assert (b.told, len(b.adopted)) == ([(True, why), (True, "")], 1)
+
+
+async def test_a_holder_that_is_not_ready_takes_the_label_where_no_pod_is():
+    async with kubernetes() as api, pods(api, "a", "b") as (a, b):
+        for name in ("a", "b"):
+            ready(api, name, "False")
+        await a.die()
+        await api.until(lambda: labelled(api) == {"b"})
+        assert b.leadership.leads()
 
 
 async def test_a_holder_that_alone_is_cut_off_gives_up_before_the_other_leads():

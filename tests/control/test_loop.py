@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from scaler.control.loop import ControlLoop
 from scaler.control.ports import Scrape
+from scaler.core.counted import ClassCounted, Counted
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import GateMode
 from scaler.core.stabilize import StabilizeSpec
+from scaler.core.target import ScalingSpec
 from tests.support.builders import KEY, reading, spec
 from tests.support.parts import parts, passing, silent, steady
 
@@ -187,3 +190,32 @@ async def test_the_fraction_counts_as_applied_while_somebody_polls_it_steadily(g
     await passing(60.0)
     later = await loop._look()
     assert (seen.applied_ratio, later.applied_ratio) == (1.0 if applied else None, None)
+
+
+@dataclass
+class Counting:
+    """A gate that counted this at each tick."""
+
+    counted: list[Counted]
+
+    def drain(self, key) -> Counted:
+        return self.counted.pop(0) if self.counted else Counted()
+
+
+def refused(first: int, again: int = 0) -> Counted:
+    return Counted((ClassCounted("default", refused=first + again, refused_retries=again),))
+
+
+async def test_what_our_own_gate_refused_for_the_first_time_is_offered_and_what_was_tried_again_is_not():
+    shared = replace(parts(), gate=Counting([refused(0)] + [refused(20, again=80)] * 30))
+    async with running(ControlLoop(spec(), shared)):
+        await passing(50.0)
+    assert published(shared).estimate.refused_per_s == pytest.approx(10.0, rel=0.1)
+
+
+async def test_requests_that_wait_for_a_first_replica_are_demand():
+    gate = Counting([Counted((ClassCounted("default"),), wanted=3)] * 30)
+    shared = replace(parts(names=()), gate=gate)
+    async with running(ControlLoop(spec(scaling=ScalingSpec(min_replicas=0)), shared)):
+        await passing(20.0)
+    assert (published(shared).active, published(shared).desired) == (True, 1)

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.core.capacity import Learned, LoadWindow, Profile, capacity, derate, learn, mix_drift, within_cap
+from scaler.core.capacity import (
+    Learned,
+    LoadWindow,
+    Profile,
+    capacity,
+    derate,
+    learn,
+    mix_drift,
+    prompt_ratio,
+    within_cap,
+)
 from scaler.core.decision import Capacity
 from scaler.core.windows import Quantile
 from tests.support.law import near
@@ -137,12 +147,23 @@ def test_derating_does_not_depend_on_when_the_clock_began():
         pytest.param(Quantile(1900.0, 1000.0, 2000.0, 500.0), 1.0, id="in-the-bucket-of-the-load-test"),
         pytest.param(Quantile(2000.0, 2000.0, 5000.0, 500.0), 1.6, id="longer"),
         pytest.param(Quantile(500.0, 200.0, 500.0, 500.0), 0.7, id="shorter"),
+        pytest.param(Quantile(1250.0, 1200.0, 1500.0, 500.0), 1.0, id="longer-by-a-quarter"),
+        pytest.param(Quantile(1300.0, 1200.0, 1500.0, 500.0), 1.18, id="longer-by-more"),
+        pytest.param(Quantile(750.0, 500.0, 800.0, 500.0), 1.0, id="shorter-by-a-quarter"),
         pytest.param(Quantile(1.0, 0.0, 1.0, 500.0), 0.5, id="never-below-a-half"),
         pytest.param(Quantile(2000.0, 2000.0, 5000.0, 49.0), 1.0, id="too-few"),
     ],
 )
-def test_another_mix_counts_once_the_median_prompt_leaves_its_bucket(prompt, expected):
+def test_another_mix_counts_once_the_median_prompt_leaves_its_bucket_and_differs_by_more_than_a_quarter(
+    prompt, expected
+):
     assert mix_drift(TESTED, prompt) == near(expected)
+
+
+@given(st.floats(1.0, 1e5), st.floats(1.0, 1e5))
+def test_the_length_of_prompts_can_be_told_from_the_drift_unless_it_is_at_its_least(tested, seen):
+    drift = mix_drift(Profile(1.0, input_p50=tested), Quantile(seen, seen, seen, 500.0))
+    assert drift in {0.5, 1.0} or prompt_ratio(drift) == near(seen / tested)
 
 
 def test_without_the_mix_of_the_load_test_there_is_no_drift():

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.core.capacity import Profile
+from scaler.core.capacity import Match, Profile
 from scaler.core.decision import Finding
 from scaler.core.findings import Facts, findings
-from scaler.core.model import Note, ReplicaSet, RequestClass
+from scaler.core.model import Absent, Kind, Note, ReplicaSet, RequestClass
 from scaler.core.ready_latency import ReadyLatency, UnderWay
 from scaler.core.target import ScalingSpec
 from tests.support.law import CHAT, Engine, Law, workload
@@ -147,3 +147,133 @@ def listed(**what) -> ReplicaSet:
 )
 def test_what_the_platform_says_is_passed_on(replicas, expected):
     assert codes(facts=replace(FACTS, replicas=replicas)) == expected
+
+
+BIG = Profile(100.0, 8.0, 0.1, 1000.0, name="llama-h100", match=Match("H100", "0.32"))
+SMALL = Profile(40.0, 2.0, 6.0, name="llama-l40s", match=Match("L40S"))
+BOTH = replace(BIG, alternatives=(SMALL,))
+
+
+def running(*kinds: Kind, **what) -> ReplicaSet:
+    names = tuple(f"llama-{number}" for number in range(len(kinds)))
+    return ReplicaSet(names, (), len(names), 0.0, kinds=dict(zip(names, kinds, strict=True)), **what)
+
+
+def told(profile, replicas, **changes):
+    """The findings of a workload with this profile, by their text."""
+    estimate, recommendation = decided()
+    facts = replace(FACTS, profile=profile, replicas=replicas)
+    return [(found.code, found.text) for found in findings(facts, replace(estimate, **changes), recommendation)]
+
+
+H100, L40S, A100 = (Kind(f"NVIDIA-{gpu}", "0.32.1") for gpu in ("H100-80GB-HBM3", "L40S", "A100-SXM4-80GB"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "replicas", "expected"),
+    [
+        pytest.param(BIG, running(H100, H100), [], id="all-match"),
+        pytest.param(BIG, running(Kind()), [], id="nothing-is-known-and-there-is-nothing-to-choose"),
+        pytest.param(Profile(100.0, 8.0), running(A100), [], id="it-is-for-any"),
+        pytest.param(BIG, None, [], id="no-list-of-replicas"),
+        pytest.param(
+            BIG,
+            running(H100, A100),
+            [
+                (
+                    "llama-1 (NVIDIA-A100-SXM4-80GB, engine 0.32.1): no profile is for it, and the smallest counts: "
+                    "llama-h100 for H100, engine 0.32, 100 requests at once"
+                )
+            ],
+            id="the-only-one-is-for-another-gpu",
+        ),
+        pytest.param(
+            replace(BOTH, alternatives=(replace(SMALL, unloaded_ttft_s=None),)),
+            running(replace(H100, engine_version="0.33.0"), *[A100] * 4),
+            [
+                (
+                    "llama-0 (NVIDIA-H100-80GB-HBM3, engine 0.33.0), llama-1 (NVIDIA-A100-SXM4-80GB, engine 0.32.1), "
+                    "llama-2 (NVIDIA-A100-SXM4-80GB, engine 0.32.1) and 2 more: no profile is for it, and the smallest counts: "
+                    "llama-l40s for L40S, 40 requests at once"
+                )
+            ],
+            id="three-are-named",
+        ),
+        pytest.param(
+            BOTH,
+            running(Kind("", "0.32.1")),
+            [
+                (
+                    "llama-0 (unknown GPU, engine 0.32.1): too little is known to choose its profile, and the first that may be for it "
+                    "counts: llama-h100 for H100, engine 0.32, 100 requests at once"
+                )
+            ],
+            id="too-little-is-known",
+        ),
+    ],
+)
+def test_replicas_that_nothing_was_measured_for_are_named_with_what_counts_for_them(profile, replicas, expected):
+    assert told(profile, replicas) == [("profile_unmatched", text) for text in expected]
+
+
+def test_what_is_wrong_with_one_of_several_profiles_names_it():
+    replicas = running(H100, L40S, engine_cap=64)
+    assert told(BOTH, replicas) == [
+        (
+            "infeasible_ttft",
+            (
+                "class chat: an unloaded replica of profile llama-l40s needs 6 s to the first token, the objective is 5 s; "
+                "no number of replicas meets it"
+            ),
+        ),
+        (
+            "safe_concurrency_above_cap",
+            (
+                "the safe concurrency of profile llama-h100 is 100 and the engine runs 64 requests at once, by its arguments: 64 counts; "
+                "test again with these arguments, or raise the engine's limit to that of the load test"
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "numbers"),
+    [
+        pytest.param(
+            {"ttft_s": 6.25, "tpot_s": 0.05, "running": 90.0},
+            "90 of 100 requests a replica, TTFT 6.25 s (objective 5 s)",
+            id="first-tokens",
+        ),
+        pytest.param(
+            {"ttft_s": Absent.IDLE, "tpot_s": Absent.UNKNOWN, "running": 90.0}, "90 of 100 requests a replica", id="not"
+        ),
+    ],
+)
+def test_a_contradicted_profile_is_told_with_the_load_and_the_latency(seen, numbers):
+    cap = replace(CAPACITY, derate_ratio=0.9)
+    assert told(BIG, None, capacity=cap, **seen) == [
+        (
+            "profile_contradicted",
+            "measured latency was over its objective at a load that the profile calls safe: the safe rate counts 90%; now "
+            + numbers,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "tested"),
+    [
+        pytest.param(BIG, ", which was 1000 tokens", id="one-profile"),
+        pytest.param(replace(BOTH, alternatives=(replace(BIG, name="other"),)), "", id="several"),
+    ],
+)
+def test_another_mix_is_told_with_both_lengths(profile, tested):
+    assert told(profile, None, capacity=replace(CAPACITY, drift_ratio=1.6)) == [
+        (
+            "mix_drift",
+            (
+                f"the median prompt is 2 times that of the load test{tested}: the residence time counts 1.60 times; "
+                "test with the prompts of now"
+            ),
+        )
+    ]

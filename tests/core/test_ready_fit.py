@@ -200,6 +200,11 @@ def test_starts_that_weigh_next_to_nothing_leave_the_prior_as_good_as_it_was(wei
     assert fit(PRIOR, [(60.0, weight)] * 5).latency.p90_s == near(PRIOR.p90_s, rel=0.05)
 
 
+@pytest.mark.parametrize("weight", [0.0, 5e-324, 1e-200, 1e-10])
+def test_starts_that_weigh_nothing_any_more_leave_the_prior_itself(weight):
+    assert fit(PRIOR, [(60.0, weight)] * 2 + [(600.0, weight)] * 3) == fit(PRIOR, [])
+
+
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), WEIGHTS), min_size=1, max_size=6), AGES)
 def test_absurd_times_give_no_absurd_latency(ended, ages):
     latency = fit(PRIOR, ended).censored(ages)

@@ -253,3 +253,11 @@ def test_what_is_owed_always_rises_and_always_ends_at_what_was_published(history
         levels = [level for level, _ in memory.asks]
         assert levels == sorted(set(levels))
         assert (levels[-1:] == [shaped.replicas]) is (shaped.replicas > moment.current)
+
+
+def test_a_time_in_which_the_platform_must_not_act_does_not_age_what_it_owes():
+    owing = replace(CALM, recommended=3, current=1, held=True)
+    memory, _ = stabilize(StabilizeSpec(), Stabilizer(published=1), replace(owing, now=0.0))
+    memory, _ = stabilize(StabilizeSpec(), memory, replace(owing, now=1800.0))
+    memory, _ = stabilize(StabilizeSpec(), memory, replace(owing, now=1802.0, held=False))
+    assert memory.asks == ((3, 1800.0),)

@@ -370,10 +370,10 @@ def test_only_stuck_starts_and_no_room_for_more_mean_that_none_will_come():
     )
 
 
-def test_the_maximum_of_the_platform_counts_before_that_of_the_spec():
+def test_no_more_replicas_are_asked_for_than_the_platform_and_the_spec_both_allow():
     spec = workload(scaling=ScalingSpec(max_replicas=3))
     decisions = [Law(spec).see(Engine(running=2000.0), max_replicas=bound).desired for bound in (None, 9, 2)]
-    assert decisions == [3, 9, 2]
+    assert decisions == [3, 3, 2]
 
 
 # --- Edits, crashes ------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ from scaler.settings import Ports
 AT = Addresses("127.0.0.1:6000", "127.0.0.1:8080", "127.0.0.1:8081")
 
 
-def environment(keda: int, gate: int, ops: int) -> dict[str, str]:
-    numbers = {"KEDA": keda, "GATE": gate, "OPS": ops}
+def environment(keda: int, gate: int, ops: int, authz: int = 0) -> dict[str, str]:
+    numbers = {"KEDA": keda, "GATE": gate, "OPS": ops, "AUTHZ": authz}
     return {f"SLO_SCALER_{name}_PORT": str(number) for name, number in numbers.items()}
 
 
 @pytest.fixture
 def free() -> list[int]:
-    """Three ports that nobody listens on."""
-    doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    """Four ports that nobody listens on."""
+    doors = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
     numbers = [door.getsockname()[1] for door in doors]
     for door in doors:
         door.close()
@@ -40,9 +40,9 @@ def test_the_ports_of_serve_are_taken_on_loopback_whatever_host_is_named(free) -
 
 
 def test_a_free_port_stands_in_for_one_that_is_taken_and_that_is_said(free, taken) -> None:
-    keda, _, ops = free
+    keda, _, ops, _ = free
     ports, notices = usual_ports(environment(keda, taken, ops))
-    assert ports == Ports("127.0.0.1", keda, 0, ops)
+    assert ports == Ports("127.0.0.1", keda, 0, ops, 0)
     (notice,) = notices
     assert notice.startswith(f"port {taken} for gateways cannot be had (")
     assert notice.endswith("; a free one is used instead")
@@ -50,7 +50,7 @@ def test_a_free_port_stands_in_for_one_that_is_taken_and_that_is_said(free, take
 
 def test_one_port_named_twice_is_had_once(free) -> None:
     ports, notices = usual_ports(environment(free[0], free[1], free[0]))
-    assert ports == Ports("127.0.0.1", free[0], free[1], 0)
+    assert ports == Ports("127.0.0.1", free[0], free[1], 0, 0)
     assert len(notices) == 1
 
 

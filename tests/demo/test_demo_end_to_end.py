@@ -74,7 +74,7 @@ def test_a_demo_that_is_interrupted_tells_what_it_has_seen() -> None:
 
 @contextmanager
 def _demo(*options: str, keda: int = 0, gate: int = 0) -> Iterator[subprocess.Popen[str]]:
-    ports = {"KEDA": keda, "GATE": gate, "OPS": 0}
+    ports = {"KEDA": keda, "GATE": gate, "OPS": 0, "AUTHZ": 0}
     given = os.environ | {f"SLO_SCALER_{name}_PORT": str(port) for name, port in ports.items()}
     command = [sys.executable, "-c", INTERRUPTIBLE, "demo", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given) as demo:

@@ -83,7 +83,7 @@ async def test_a_port_in_use_is_said_to_be_in_use_and_by_its_variable(name):
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "no-such-name.invalid"])
 async def test_a_host_that_is_not_ours_is_not_called_a_port_in_use(host):
     with pytest.raises(ConfigError, match=rf"{re.escape(host)}.* cannot be opened: .*SLO_SCALER_HOST") as refused:
-        async with scaler(Ports(host, 0, 0, 0)):
+        async with scaler(Ports(host, 0, 0, 0, 0)):
             pass
     assert "in use" not in str(refused.value)
 

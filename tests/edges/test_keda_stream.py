@@ -295,4 +295,4 @@ async def test_whoever_no_longer_leads_sends_its_callers_away_and_listens_on() -
         await keda.server.renew()
         assert await stream.code() is grpc.StatusCode.OK
         async with keda.dial() as again:
-            assert await AioKedaClient(again).metric_spec(LLAMA)
+            assert (await AioKedaClient(again).metric_spec(LLAMA)).target == 1.0

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -12,6 +11,7 @@ import pytest
 from scaler.cluster.api import ApiError, Event, Expired, Forbidden, NotFound, Page, Unreachable
 from scaler.cluster.reflector import Pace, Reflector
 from tests.support.kubernetes_objects import Json
+from tests.support.parts import passing
 
 pytestmark = pytest.mark.looptime
 HOUR_S = 3600.0
@@ -32,14 +32,13 @@ class Script:
     page_of: Callable[[], Page] = lambda: Page((), "10")
     watches: list[tuple[Iterable[Event] | None, ApiError | None]] = field(default_factory=list)
     takes_s: float = 0.0
+    lasts_s: float = 0.0
     lists_at: list[float] = field(default_factory=list)
     watches_at: list[float] = field(default_factory=list)
 
     async def page(self, path: str, *, selector: str = "", token: str = "") -> Page:
         self.lists_at.append(now())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.takes_s):
-                await asyncio.Event().wait()
+        await passing(self.takes_s)
         return self.page_of()
 
     async def watch(self, path: str, version: str, *, selector: str = "") -> AsyncIterator[Event]:
@@ -47,6 +46,7 @@ class Script:
         events, error = self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]
         for event in () if events is None else (Event("BOOKMARK", pod("", version)), *events):
             yield event
+        await passing(self.lasts_s)
         if error is not None:
             raise error
 
@@ -92,6 +92,21 @@ async def test_the_first_tries_after_a_failure_come_soon(error):
     assert 3 <= len(script.lists_at) <= 5
 
 
+@pytest.mark.parametrize(
+    ("error", "lists"),
+    [
+        pytest.param(Expired("too old"), 2, id="too old"),
+        pytest.param(ApiError("HTTP 400: invalid resource version"), 2, id="none of this server's"),
+        pytest.param(Unreachable("down"), 1, id="down"),
+        pytest.param(Forbidden("no"), 1, id="forbidden"),
+    ],
+)
+async def test_a_version_that_may_be_at_fault_is_given_up_and_any_other_kept(error, lists):
+    script = Script(watches=[(None, error), ((), None)], lasts_s=1.0)
+    await reflected(script, 60.0)
+    assert len(script.lists_at) == lists
+
+
 async def test_a_list_is_as_old_as_its_first_page():
     script = Script(watches=[(None, Forbidden("no"))], takes_s=20.0)
     assert (await reflected(script, 21.0)).contact_at == 0.0
@@ -102,6 +117,21 @@ async def test_a_server_that_takes_every_watch_and_drops_it_is_not_overrun(error
     script = Script(watches=[((), error)])
     await reflected(script)
     assert len(script.watches_at) < 250
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "times"),
+    [
+        pytest.param(1.0, range(100, 250), id="a server in trouble is left alone"),
+        pytest.param(
+            20.0, range(172, 180), id="behind a load balancer that cuts idle connections nothing is missed for long"
+        ),
+    ],
+)
+async def test_a_quiet_watch_that_was_open_for_a_while_before_it_is_cut_is_opened_again_soon(lasts_s, times):
+    script = Script(watches=[((), Unreachable("cut"))], lasts_s=lasts_s)
+    await reflected(script)
+    assert len(script.watches_at) in times
 
 
 @pytest.mark.parametrize("error", [None, Unreachable("cut")], ids=["ended", "cut"])

@@ -88,6 +88,9 @@ async def test_half_a_line_at_the_end_of_a_watch_is_no_end():
         b'{"type": "ADDED"}\n',
         b'{"type": "ADDED", "object": []}\n',
         b'{"type": "ERROR", "object": {"code": "bad"}}\n',
+        pytest.param(
+            b'{"type": "ADDED", "object": ' + b'{"a":' * 9000 + b"1" + b"}" * 9001 + b"\n", id="without bottom"
+        ),
         b'{"type": "ERROR", "object": {}}\n',
         b'{"type": "ERROR", "object": {"code": 500, "message": "etcdserver: no leader"}}\n',
     ],

@@ -72,7 +72,7 @@ async def edited(tmp_path: Path, page: str = OVERLOAD) -> AsyncIterator[tuple[Ed
         file = WatchedFile(path, TICK_S)
         configuration = file.first()
         replicas = ConfiguredReplicas(configuration.targets, asyncio.get_running_loop().time)
-        wiring = Wiring(configuration, Ports("127.0.0.1", 0, 0, 0), replicas, None, log, file)
+        wiring = Wiring(configuration, Ports("127.0.0.1", 0, 0, 0, 0), replicas, None, log, file)
         bound = await stack.enter_async_context(running(wiring))
         yield Edited(bound, path, log), address
 

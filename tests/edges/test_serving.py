@@ -35,7 +35,7 @@ async def scaler(addresses: list[str], log: io.StringIO | None = None) -> AsyncI
     text = json.dumps({"profiles": PROFILES, "workloads": {"prod/llama": {"targets": addresses}}})
     configuration = parse_configuration(text, TICK_S)
     replicas = ConfiguredReplicas(configuration.targets, asyncio.get_running_loop().time)
-    ports = Ports("127.0.0.1", 0, 0, 0)
+    ports = Ports("127.0.0.1", 0, 0, 0, 0)
     async with running(Wiring(configuration, ports, replicas, None, log or io.StringIO())) as bound:
         yield bound
 
@@ -147,7 +147,7 @@ async def test_every_line_of_the_log_is_json_and_a_decision_can_be_recomputed_fr
 
 async def test_a_port_that_is_taken_is_a_configuration_error_that_names_it():
     async with scaler([]) as bound:
-        taken = Ports("127.0.0.1", bound.keda_port, 0, 0)
+        taken = Ports("127.0.0.1", bound.keda_port, 0, 0, 0)
         configuration = parse_configuration("")
         replicas = ConfiguredReplicas({}, asyncio.get_running_loop().time)
         with pytest.raises(ConfigError, match=str(bound.keda_port)):

@@ -30,7 +30,7 @@ IMAGE = stages()[-1]
 LARGEST_LAYER = 25_000_000
 USER, OPENSHIFT = IMAGE.only("USER"), "1000680000:0"
 CONFIGURATION = "/slo-scaler.yaml"
-PORTS = ("keda", "gate", "ops")
+PORTS = ("keda", "gate", "ops", "authz")
 ANY_PORT = {f"SLO_SCALER_{name.upper()}_PORT": "0" for name in PORTS}
 LOOPBACK = {"SLO_SCALER_HOST": "127.0.0.1", "HOME": "/nonexistent"}
 

@@ -218,10 +218,11 @@ def test_every_port_that_is_named_is_one_of_the_container(overlay):
     ports = Ports()
     assert {port["name"]: port["containerPort"] for port in ours["ports"]} == {
         "keda": ports.keda,
+        "authz": ports.authz,
         "gate": ports.gate,
         "ops": ports.ops,
     }
-    assert named == {"keda", "gate", "ops"}
+    assert named == {"keda", "authz", "gate", "ops"}
 
 
 def test_each_service_leads_where_its_port_says():
@@ -231,8 +232,8 @@ def test_each_service_leads_where_its_port_says():
         for s in services
     } == {
         "slo-scaler": (None, [(6000, "keda")]),
-        "slo-scaler-gate": (None, [(8080, "gate")]),
-        "slo-scaler-headless": ("None", [(8080, "gate"), (8081, "ops")]),
+        "slo-scaler-gate": (None, [(8080, "gate"), (6001, "authz")]),
+        "slo-scaler-headless": ("None", [(8080, "gate"), (6001, "authz"), (8081, "ops")]),
     }
 
 
@@ -319,12 +320,12 @@ OWN = [
     ("coordination.k8s.io", "leases", ("slo-scaler",), ("get", "update")),
     ("coordination.k8s.io", "leases", (), ("create",)),
     ("", "configmaps", (), ("get", "list", "create", "patch")),
-    ("", "pods", (), ("get", "list", "patch")),
+    ("", "pods", (), ("list", "patch")),
 ]
 WORKLOADS = [
-    ("keda.sh", "scaledobjects", (), ("get", "list", "watch")),
-    ("", "pods", (), ("get", "list", "watch")),
-    ("autoscaling", "horizontalpodautoscalers", (), ("get", "list", "watch")),
+    ("keda.sh", "scaledobjects", (), ("list", "watch")),
+    ("", "pods", (), ("list", "watch")),
+    ("autoscaling", "horizontalpodautoscalers", (), ("list", "watch")),
     ("*", "*/scale", (), ("get",)),
 ]
 NODES = [("", "nodes", (), ("get",))]
@@ -394,7 +395,10 @@ def test_each_port_is_open_to_those_who_need_it():
                 }
             ],
         ),
-        ([{"port": "gate"}], [{"namespaceSelector": {"matchLabels": {"slo-scaler/gateway": "true"}}}]),
+        (
+            [{"port": "gate"}, {"port": "authz"}],
+            [{"namespaceSelector": {"matchLabels": {"slo-scaler/gateway": "true"}}}],
+        ),
         ([{"port": "ops"}], [{"namespaceSelector": {"matchLabels": {"slo-scaler/monitoring": "true"}}}]),
     ]
 

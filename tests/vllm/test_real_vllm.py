@@ -84,7 +84,7 @@ async def scaler(address: str):
     text = json.dumps({"profiles": {"tiny": profile}, "workloads": {str(KEY): workload}})
     configuration = parse_configuration(text, TICK_S)
     replicas = ConfiguredReplicas(configuration.targets, asyncio.get_running_loop().time)
-    wiring = Wiring(configuration, Ports("127.0.0.1", 0, 0, 0), replicas, None, io.StringIO())
+    wiring = Wiring(configuration, Ports("127.0.0.1", 0, 0, 0, 0), replicas, None, io.StringIO())
     async with running(wiring) as bound:
         seen = Seen()
         watching = asyncio.create_task(seen.watch(bound))

@@ -4,8 +4,8 @@
 const LONGEST_S = 60, LONGEST_SPREAD_S = 30;
 
 async function verdict(r) {
-    const told = await state(r);
-    if (!told || told.gate !== 'enforce' || !(told.admit_ratio >= 0 && told.admit_ratio < 1) || Math.random() < told.admit_ratio) {
+    const told = await pressure(r);
+    if (!told || Math.random() < told.admit_ratio) {
         r.return(200);
         return;
     }
@@ -13,16 +13,22 @@ async function verdict(r) {
     r.headersOut['Retry-After'] = Math.ceil(wait_s).toString();
     r.headersOut['retry-after-ms'] = Math.ceil(wait_s * 1000).toString();
     r.headersOut['X-Backpressure-State'] = told.state;
+    r.headersOut['X-Backpressure-Reason'] = told.ready === 0 ? 'no-capacity' : 'contended';
     if (told.retry_after_s >= LONGEST_S && told.objective !== 'completion') {
         r.headersOut['x-should-retry'] = 'false';
     }
     r.return(403);
 }
 
-async function state(r) {
+// The state if it is one to refuse by, else null. The header alone tells that of quiet times, without reading the body.
+async function pressure(r) {
     try {
         const answer = await r.subrequest('/_backpressure/state');
-        return answer.status === 200 ? JSON.parse(answer.responseText) : null;
+        if (answer.status !== 200 || !(Number(answer.headersOut['X-Backpressure-Admit']) < 1)) {
+            return null;
+        }
+        const told = JSON.parse(answer.responseText);
+        return told.gate === 'enforce' && told.admit_ratio >= 0 ? told : null;
     } catch (error) {
         r.error('backpressure: ' + error.message);
         return null;
