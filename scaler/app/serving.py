@@ -43,6 +43,7 @@ from scaler.sources.targets import ConfiguredReplicas
 from scaler.store import FileStore, WholeState
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
+from scaler.telemetry.gauges import AtGates
 from scaler.telemetry.libraries import listened_to
 
 GRACE_S = 5.0
@@ -209,6 +210,7 @@ async def _listen_authz(at: _Listening) -> int:
 async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     """Serve gateways, with TLS if it is configured, and operators, without: kubelet and Prometheus ask there. The two ports."""
     reporter, gates = at.reporter, at.gates
+    reporter.registry.register(AtGates(gates.counted, lambda: gates.let_in_unknown))
     checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
     ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), {**check.paths(), **admit.paths()})
     tls = None if at.certificates is None else at.certificates.http_context()

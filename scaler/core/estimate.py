@@ -80,6 +80,7 @@ class _Load:
     throughput_per_s: float | None
     arrival_per_s: float
     refused_per_s: float
+    offered_per_s: float
     excess: float
     queue: float
 
@@ -110,8 +111,7 @@ def estimate(
 ) -> tuple[Belief, Learned, Estimate]:
     """The estimate at the newest observation of ``history``, which must have seen the replica set and at least one tick."""
     if history.replicas is None or not history.running.times:
-        message = "an estimate needs an observation"
-        raise ValueError(message)
+        raise ValueError("an estimate needs an observation")
     now = history.running.times[-1]
     fleet = fleet_of(spec.profile, history, history.replicas)
     spec = replace(spec, profile=fleet.mean)
@@ -125,7 +125,7 @@ def estimate(
     seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
     belief, grows = _queue_trend(spec, belief, load)
     belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
-    offered = None if history.lost else load.arrival_per_s + load.refused_per_s
+    offered = None if history.lost else load.offered_per_s
     cap = sized(cap, fleet, load.running + load.waiting, offered)
     found = _Found(cap, load, seen, wait, drain, (eta[0], eta[1]), grows)
     return belief, learned, _assembled(spec, history, history.replicas, found)
@@ -149,10 +149,10 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         queue_grows=found.grows,
         throughput_per_s=load.throughput_per_s,
         arrival_per_s=load.arrival_per_s,
-        offered_per_s=load.arrival_per_s + load.refused_per_s,
+        offered_per_s=load.offered_per_s,
         refused_per_s=load.refused_per_s,
         drain_per_s=found.drain_per_s,
-        growth_ratio=growth(history, now, spec.coming.latency, load.arrival_per_s + load.refused_per_s),
+        growth_ratio=growth(history, now, spec.coming.latency, load.offered_per_s),
         queue_wait=found.wait,
         ttft_s=quantile_value(seen.ttft),
         ttft_p99_s=quantile_value(seen.ttft_p99),
@@ -191,6 +191,7 @@ def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
     awake = sum(reading.awake for reading in history.last.values())
     running, waiting = history.running.values[-1], history.waiting.values[-1]
     recent = history.running.mean(spec.reaction_s) or 0.0
+    arrival, refused = _arrival(history, cap, window, awake), max(0.0, history.refused.rate_per_s(window) or 0.0)
     excess = recent - cap.safe_concurrency * (history.awake.mean(spec.reaction_s) or 0.0)
     members_at = history.members_at if history.members_at is not None else -math.inf
     return _Load(
@@ -201,8 +202,9 @@ def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
         waiting=waiting,
         running_smoothed=history.running.mean(spec.reaction_s, members_at) or 0.0,
         throughput_per_s=history.first_tokens.rate_per_s(window),
-        arrival_per_s=_arrival(history, cap, window, awake),
-        refused_per_s=max(0.0, history.refused.rate_per_s(window) or 0.0),
+        arrival_per_s=arrival,
+        refused_per_s=refused,
+        offered_per_s=max(0.0, arrival + refused - (history.again.rate_per_s(window) or 0.0)),
         excess=excess,
         queue=waiting + max(0.0, excess),
     )

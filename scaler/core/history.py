@@ -38,7 +38,8 @@ class Still:
 class History:
     """Everything the estimate is computed from. All cumulative series count from 0 at the first observation.
 
-    ``entered`` counts requests that entered the engines (first tokens plus the change of waiting), ``refused`` those turned away.
+    ``entered`` counts requests that entered the engines (first tokens plus the change of waiting), ``refused`` those turned away,
+    ``again`` those that entered at a later try and had been counted when they were turned away.
     ``awake`` is how many replicas ``running`` is of, ``members_at`` when it was last said of other ones. ``queued`` holds the last two
     counts of requests waiting upstream, and is empty while nobody counts. ``rejoined_at`` is when a ready replica was last read again
     that had been missing. ``unknown_since`` is when the rate of first tokens was last known, ``lacking`` who does not tell it.
@@ -58,6 +59,7 @@ class History:
     entered: Series = Series(WINDOW_SPAN_S)
     offered: Series = Series(GROWTH_SPAN_S)
     refused: Series = Series(WINDOW_SPAN_S)
+    again: Series = Series(WINDOW_SPAN_S)
     preemptions: Series = Series(WINDOW_SPAN_S)
     running: Series = Series(WINDOW_SPAN_S)
     awake: Series = Series(WINDOW_SPAN_S)

@@ -149,9 +149,10 @@ def _timed(
 ) -> Colour:
     budget, now, wait = request_class.ttft_s or math.inf, estimate.at, estimate.queue_wait.s
     slow, over = _tpot_over(request_class, estimate), estimate.queue > queue_limit(spec, budget, estimate)
-    quiet = (
-        estimate.ready > 0 and wait < EXIT_RATIO * budget and admits_all and not (slow or over or _kv_full(estimate))
-    )
+    served = (
+        estimate.ready > 0 or estimate.queue <= 0
+    )  # at zero nobody waits any more once those who asked have given up
+    quiet = served and wait < EXIT_RATIO * budget and admits_all and not (slow or over or _kv_full(estimate))
     projected, by_budget = wait + projected_rise_s(estimate) >= budget, wait + estimate.eta_s >= budget
     red = by_budget if spec.red_rule is RedRule.BUDGET else projected
     breaking = over or red or _overfull(request_class, estimate)

@@ -34,7 +34,8 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
         return replace(history, running=running, awake=awake, waiting=waiting)
     upstream, doubted = _refused(history, seen)
     refused = more.refused + upstream + _diced(seen, more)
-    first_tokens, entered, offered = _counted(history, seen, more, refused)
+    again = float(sum([one.admitted_retries for one in seen.asked]))
+    first_tokens, entered, offered = _counted(history, seen, more, refused - again)
     first_token_at, waiting_since = _stall(history, more, at, held)
     ttft, tpot, queue_time, prompt_tokens = more.histograms
     return replace(
@@ -46,6 +47,7 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
         entered=entered,
         offered=offered,
         refused=_plus(history.refused, at, refused),
+        again=_plus(history.again, at, again),
         preemptions=_plus(history.preemptions, at, more.preemptions),
         ttft=_observe(history, "ttft", ttft, more, (at, stale_s)),
         tpot=_observe(history, "tpot", tpot, more, (at, stale_s)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scaler.core.admission import as_of
@@ -18,6 +18,9 @@ from scaler.core.retry import age_s
 if TYPE_CHECKING:
     from scaler.control.board import Board
     from scaler.control.ports import Clock
+    from scaler.core.counted import Counted
+    from scaler.core.gate import Why
+    from scaler.core.model import WorkloadKey
 
 WORKLOAD = ("namespace", "name")
 """The labels that every series of a workload has."""
@@ -114,3 +117,35 @@ def _by_class(decisions: Iterable[Decision]) -> Iterator[Metric]:
                 left.add_metric(label, verdict.remaining_budget_s)
     yield admit
     yield left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AtGates(Collector):
+    """What the gates in the path counted, by class, and what they let in because nothing was known."""
+
+    counted: Callable[[], Iterable[tuple[WorkloadKey, Counted]]]
+    unknown: Callable[[], Mapping[Why, int]]
+
+    def collect(self) -> Iterator[Metric]:
+        """Workloads that nobody asked a verdict for have no series."""
+        labels = (*WORKLOAD, "class")
+        totals = {
+            name: CounterMetricFamily(f"slo_scaler_gate_{name}", text, labels=labels)
+            for name, text in (
+                ("admitted", "Requests that the gate let in"),
+                ("refused", "Requests that the gate refused"),
+                ("would_refuse", "Requests that it let in because it only observes"),
+            )
+        }
+        wanted = GaugeMetricFamily("slo_scaler_gate_wanted", "Requests that wait for a first replica", labels=WORKLOAD)
+        for key, counted in self.counted():
+            for one in counted.classes:
+                for name, family in totals.items():
+                    family.add_metric((key.namespace, key.name, one.name), getattr(one, name))
+            wanted.add_metric((key.namespace, key.name), counted.wanted)
+        yield from totals.values()
+        yield wanted
+        let_in = CounterMetricFamily("slo_scaler_gate_unknown", "Requests let in unjudged", labels=("reason",))
+        for reason, count in self.unknown().items():
+            let_in.add_metric((reason,), count)
+        yield let_in

@@ -104,7 +104,8 @@ def test_what_one_profile_does_not_know_is_not_known_of_the_fleet():
 
 
 def test_what_the_engines_run_at_once_bounds_every_profile():
-    assert fleet(BOTH, H100, L40S, newest=L40S, cap=50).mean == Profile(45.0, 3.0, 0.3, 1000.0)
+    capped = replace(SMALL, safe_concurrency=20.0, safe_rate_per_s=1.0)
+    assert fleet(BOTH, H100, L40S, newest=L40S, cap=20) == Fleet(Profile(20.0, near(1.3), 0.3, 1000.0), capped, 2)
 
 
 def test_profiles_in_use_are_those_of_ready_replicas():

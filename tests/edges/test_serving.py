@@ -153,3 +153,17 @@ async def test_a_port_that_is_taken_is_a_configuration_error_that_names_it():
         with pytest.raises(ConfigError, match=str(bound.keda_port)):
             async with running(Wiring(configuration, taken, replicas, None, io.StringIO())):
                 pass
+
+
+async def test_a_verdict_is_counted_where_prometheus_reads():
+    async with listening(PageEngine()) as address, scaler([address]) as bound, keda(bound) as client:
+        await client.metric_spec(ScaledObject(KEY, TRIGGER))
+        await decided(bound)
+        status, _ = await fetch(bound.gate_port, "/v1/admit/prod/llama")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{bound.ops_port}/metrics") as answer,
+        ):
+            shown = await answer.text()
+    assert status == 200
+    assert 'slo_scaler_gate_admitted_total{class="default",name="llama",namespace="prod"} 1.0' in shown
