@@ -94,32 +94,33 @@ class Clustered:
 
         ``adopt`` is told of each workload that another pod spoke for last, ``send_away`` runs when another pod has taken over.
         """
+        replaced = asyncio.Event()
+
+        async def take_over() -> None:
+            for key in await self.store.reload():
+                adopt(key)
+
+        def told(leads: bool, why: str) -> None:  # noqa: FBT001 - what Duties calls
+            self.heard.led(leads, why)
+            if not leads and not why:  # with a fault nobody else leads either, and KEDA may as well stay
+                replaced.set()
+
+        label = ActiveLabel(self.cluster.api, self.cluster.member)
+        leadership = Leadership(self.election, label, Duties(take_over, told))
         async with AsyncExitStack() as stack:
-            sending = await stack.enter_async_context(_tasks())
-
-            async def take_over() -> None:
-                for key in await self.store.reload():
-                    adopt(key)
-
-            def told(leads: bool, why: str) -> None:  # noqa: FBT001 - what Duties calls
-                self.heard.led(leads, why)
-                if not leads and not why:  # with a fault nobody else leads either, and KEDA may as well stay
-                    task = asyncio.get_running_loop().create_task(send_away())
-                    sending.add(task)
-                    task.add_done_callback(sending.discard)
-
-            label = ActiveLabel(self.cluster.api, self.cluster.member)
-            leadership = Leadership(self.election, label, Duties(take_over, told))
             await stack.enter_async_context(vital(self.store.run()))
             await stack.enter_async_context(vital(leadership.run()))
             stack.push_async_callback(leadership.stop)
             stack.push_async_callback(self.store.stop)
+            # Ends first: a process that stops sends its callers away when the next holder has the label, not before.
+            await stack.enter_async_context(vital(self._sending_away(replaced, send_away)))
             yield
 
-
-@asynccontextmanager
-async def _tasks() -> AsyncIterator[set[asyncio.Task[None]]]:
-    """Tasks that are waited for on the way out."""
-    tasks: set[asyncio.Task[None]] = set()
-    yield tasks
-    await asyncio.gather(*tasks)
+    async def _sending_away(self, replaced: asyncio.Event, send_away: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A caller that is sent away before every node knows where to would come back, and stay for ever."""
+        while True:
+            await replaced.wait()
+            replaced.clear()
+            await asyncio.sleep(self.cluster.timings.settle_s)
+            if not self.election.leads():
+                await send_away()

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
@@ -30,12 +30,14 @@ from scaler.app.opened import background
 from scaler.app.reload import Reload
 from scaler.backpressure import admit, check
 from scaler.backpressure.ext_authz import Authorization, CheckParts
+from scaler.cluster.discovery import Discovery
 from scaler.control.board import Board
 from scaler.control.gate import GateParts, Gates
 from scaler.control.loop import NothingStored, Parts
 from scaler.control.ports import Demand, Memory, Replicas, StateStore
 from scaler.control.supervisor import Supervisor
 from scaler.core import memory as short_memory
+from scaler.core.decision import Decision
 from scaler.core.step import DEFAULT_TICK_S
 from scaler.settings import Configuration, Place, Ports, WatchedFile, read_configuration
 from scaler.settings.process import open_files, raise_open_files
@@ -48,6 +50,7 @@ from scaler.telemetry.libraries import listened_to
 
 GRACE_S = 5.0
 SWEEP_EVERY_S = 60.0
+FIRST_NUMBERS_S, LOOK_EVERY_S = 5.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
     end last.
     """
     clock = asyncio.get_running_loop().time
-    board, shutdown = Board(), asyncio.Event()
+    board, ready, shutdown = Board(), asyncio.Event(), asyncio.Event()
     reporter = Reporter(board, clock, time.time, wiring.log)
     live = Live(wiring.configuration, clock, wiring.replicas, wiring.demand)
     async with AsyncExitStack() as stack:
@@ -127,20 +130,21 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         live.bounds, live.overrides = directory.bounds, directory.overrides
         await _follow(stack, wiring, Reload(live, supervisor, servicer, reporter, directory))
         if kept.clustered is not None:
-            live.cluster = await stack.enter_async_context(
-                kept.clustered.looking(wiring.configuration.namespaces, directory)
-            )
+            looking = kept.clustered.looking(wiring.configuration.namespaces, directory)
+            live.cluster = discovery = await stack.enter_async_context(looking)
         await stack.enter_async_context(background(_sweep(supervisor)))
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
         caps = ConnectionCaps.within(open_files())
-        listening = _Listening(stack, wiring.ports, certificates, shutdown, caps, reporter, gates)
+        listening = _Listening(stack, wiring.ports, certificates, ready, shutdown, caps, reporter, gates)
         gate_port, ops_port = await _listen_http(listening, view)
         authz_port = await _listen_authz(listening)
         server, keda_port = await _listen_keda(listening, servicer)
         reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port, authz=authz_port)
         if kept.clustered is not None:
+            await _decided(discovery, supervisor)
             await stack.enter_async_context(kept.clustered.leading(supervisor.adopt, server.renew))
+        ready.set()
         yield Bound(keda_port, gate_port, ops_port, authz_port, board, supervisor)
 
 
@@ -178,6 +182,7 @@ class _Listening:
     stack: AsyncExitStack
     ports: Ports
     certificates: Certificates | None
+    ready: asyncio.Event
     shutdown: asyncio.Event
     caps: ConnectionCaps
     reporter: Reporter
@@ -212,7 +217,12 @@ async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     reporter, gates = at.reporter, at.gates
     reporter.registry.register(AtGates(gates.counted, lambda: gates.let_in_unknown))
     checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
-    ops = Ops(view, reporter.registry, lambda: not at.shutdown.is_set(), {**check.paths(), **admit.paths()})
+    ops = Ops(
+        view,
+        reporter.registry,
+        lambda: at.ready.is_set() and not at.shutdown.is_set(),
+        {**check.paths(), **admit.paths()},
+    )
     tls = None if at.certificates is None else at.certificates.http_context()
     gate = _Door("GATE", at.ports.gate, Cap(at.caps.gate, lambda: reporter.crowded("gate")), tls)
     ops_door = _Door("OPS", at.ports.ops, Cap(at.caps.ops, lambda: reporter.crowded("ops")))
@@ -245,6 +255,16 @@ async def _listen(at: _Listening, app: web.Application, door: _Door) -> int:
     at.stack.push_async_callback(Listener(sockets, served.server, door.cap, door.tls).close)
     bound: int = sockets[0].getsockname()[1]
     return bound
+
+
+async def _decided(discovery: Discovery, supervisor: Supervisor) -> None:
+    """Wait until every workload has its number, though not for one that cannot get any: who finds this pod finds what it asks for."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_NUMBERS_S):
+            while not discovery.listed or any(  # noqa: ASYNC110 - for a moment at the start; neither tells when it changes
+                not isinstance(supervisor.board.latest(spec.key), Decision) for spec in supervisor.specs()
+            ):
+                await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _sweep(supervisor: Supervisor) -> None:

@@ -92,6 +92,11 @@ class Discovery:
         names = " or ".join(sorted(f"{service.name}.{service.namespace}" for service in self._settings.services))
         return f"no ScaledObject {key} has a trigger whose scalerAddress is this scaler's ({names}, and the port)"
 
+    @property
+    def listed(self) -> bool:
+        """Whether all ScaledObjects are known, and ``workloads`` was told of them."""
+        return not self._changed.is_set() and all(watched.listed for watched in self._watched.values())
+
     async def run(self) -> None:
         """Look for ever."""
         async with asyncio.TaskGroup() as group:
