@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scaler.control.board import Board
 from scaler.control.ports import Telemetry
-from scaler.core.decision import Decision, LawInputs, Pending, Reason, ShapeInputs
+from scaler.core.decision import Decision, Finding, LawInputs, Pending, Reason, ShapeInputs
 from scaler.core.explain import recompute
 from scaler.core.model import Absent, GateMode, Missing, Pressure, RequestClass, WorkloadKey
 from scaler.core.plain import plain, restore
@@ -167,6 +167,23 @@ def test_a_flapping_target_is_no_reason_to_flood_the_log(told):
     for _ in range(100):
         told.tick(failing, GREEN)
     assert told.events() == [("decision", None), ("failing", 0)]
+
+
+def test_a_profile_that_does_not_hold_is_told_when_that_begins_and_when_it_ends(told):
+    drifts = Finding("mix_drift", "the median prompt is 2 times that of the load test")
+    told.tick(*(replace(GREEN, findings=found) for found in ((), (drifts,), (drifts, Finding("stuck", "")), ())))
+    assert [(line["level"], line["findings"]) for line in told.lines() if line["event"] == "profile"] == [
+        ("warning", [{"code": "mix_drift", "text": drifts.text, "warm_replicas": None}]),
+        ("info", []),
+    ]
+
+
+def test_a_profile_that_holds_now_and_then_is_no_reason_to_flood_the_log(told):
+    for number in range(600):
+        told.clock.now += 1.0
+        drifts = (Finding("mix_drift", ""),) if number % 2 else ()
+        told.tick(replace(GREEN, findings=drifts, decided_at=told.clock.now, observed_at=told.clock.now))
+    assert 10 <= len([line for line in told.lines() if line["event"] == "profile"]) <= 22
 
 
 def test_going_blind_is_told_with_every_reason(told):
@@ -355,6 +372,7 @@ def test_gauges_are_those_of_the_decision(told):
         "ttft_p99_seconds": pytest.approx(0.495),
         "replica_ready_seconds": 180,
         "starts_measured": 0,
+        "profile_mismatch_ratio": 0,
         "saturation_ratio": 2.72,
         "eta_seconds": RED.estimate.eta_s,
         "decision_age_seconds": 1,
@@ -394,6 +412,15 @@ def test_replicas_above_the_safe_concurrency_are_a_share_of_those_awake(told):
     above, full, idle = (replace(one, running=running) for running in (101.0, 100.0, Absent.IDLE))
     told.tick(replace(RED, readings=(above, full, idle, replace(one, running=500.0, awake=False))))
     assert of_workload(told)["above_safe_concurrency_ratio"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ratio"),
+    [({"drift_ratio": 1.6, "derate_ratio": 0.9}, 0.6), ({"drift_ratio": 0.7}, 0.3), ({"derate_ratio": 0.5}, 0.5)],
+)
+def test_a_profile_that_does_not_hold_is_a_ratio(told, changes, ratio):
+    told.tick(replace(RED, estimate=replace(RED.estimate, capacity=replace(RED.estimate.capacity, **changes))))
+    assert of_workload(told)["profile_mismatch_ratio"] == pytest.approx(ratio)
 
 
 def test_a_workload_has_at_most_forty_series(told):

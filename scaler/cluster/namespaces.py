@@ -118,11 +118,11 @@ class Namespace:
         )
 
     def _follow_up(self, following: Following, known: Known) -> None:
-        """Ask about what the pods and the HPA point to: the scale when a number changed, the nodes where replicas start."""
+        """Ask about what the pods and the HPA point to: the scale when a number changed, the nodes where replicas are."""
         hpa = known.hpa
         alive = sum(pod.alive for pod in known.pods)
         following.counted(Counts(alive, *((hpa.desired, hpa.current) if hpa is not None else (0, 0))))
-        self._cluster.nodes.want(pod.node for pod in known.pods if pod.alive and not pod.ready)
+        self._cluster.nodes.want(pod.node for pod in known.pods if pod.alive)
 
     def _class_of(self, pod: Pod) -> str:
         return self._cluster.nodes.class_of(pod.node) or pod.node_hint

@@ -12,6 +12,7 @@ from scaler.core.coming import Coming, Measured, coming, measure
 from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation
 from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate
 from scaler.core.findings import Facts, findings
+from scaler.core.fleet import unclear
 from scaler.core.history import History, is_blind
 from scaler.core.ingest import ingest
 from scaler.core.model import GateMode, Objective, Observation, Pressure, RequestClass, ShedStatus, WorkloadKey, known
@@ -116,14 +117,14 @@ def resume(published: int, now: float) -> State:
 
 
 def _not_yet(spec: WorkloadSpec, history: History, seen: Observation) -> str:
-    """Why there can be no first decision, or nothing. Replicas that stay silent are waited for no longer than a reading stays fresh."""
+    """Why there can be no first decision, or nothing. What is not told is waited for no longer than a reading stays fresh."""
     if history.replicas is None:
         return f"no list of replicas yet: {seen.unlisted}" if seen.unlisted else "no list of replicas yet"
-    if not history.missing:
-        return ""
-    silent = f"no reading from {history.missing[0].replica} ({history.missing[0].why})"
     waited = history.first_seen_at is not None and seen.at - history.first_seen_at >= spec.stale_s
-    return "" if history.last and waited else silent
+    if history.missing and not (history.last and waited):
+        return f"no reading from {history.missing[0].replica} ({history.missing[0].why})"
+    undecided = () if waited else unclear(spec.profile, history.replicas)
+    return f"too little is known of {undecided[0]} to choose its profile" if undecided else ""
 
 
 def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decision]:
@@ -282,9 +283,10 @@ def _verdicts(spec: WorkloadSpec, state: State, colours: dict[str, Colour], beli
 def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimate) -> bool:
     """Whether measured latency is over its objective though the model said GREEN under real load: the profile is too good to be true.
 
-    Slow tokens colour the state themselves, so for them the model's word is a short queue below the safe concurrency.
+    Slow tokens colour the state themselves, so for them the model's word is a short queue below the safe concurrency. While a replica is
+    silent nobody knows how full it is, and nothing is contradicted.
     """
-    if before is None or believed.saturation_ratio < SATURATED_RATIO:
+    if before is None or believed.missing or believed.saturation_ratio < SATURATED_RATIO:
         return False
     green, budget = before.state is Pressure.GREEN, spec.budget_s or math.inf
     calm = believed.saturation_ratio <= 1 and (believed.queue_wait.by_drain_s or 0.0) < ENTER_RATIO * budget

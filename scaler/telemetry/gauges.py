@@ -51,6 +51,11 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
         "Starts that this rests on; 0: configuration or the prior",
         lambda d, _: d.estimate.latency.samples,
     ),
+    (
+        "profile_mismatch_ratio",
+        "How far live latency or the mix of tokens is from the load test; 0: as it says",
+        lambda d, _: _mismatch(d),
+    ),
     ("saturation_ratio", "Ongoing requests over what is safe", lambda d, _: d.estimate.saturation_ratio),
     ("eta_seconds", "P90 of the time until the next replica is ready", lambda d, _: d.estimate.eta_s),
     ("decision_age_seconds", "Age of the newest reading behind the decision", age_s),
@@ -62,6 +67,12 @@ def _above_safe(decision: Decision) -> float | None:
     safe = decision.estimate.capacity.safe_concurrency
     awake = [reading for reading in decision.readings if reading.awake]
     return sum((known(r.running) or 0.0) > safe for r in awake) / len(awake) if awake else None
+
+
+def _mismatch(decision: Decision) -> float:
+    """By how much the safe rate is derated, or the residence time scaled, whichever is more."""
+    cap = decision.estimate.capacity
+    return max(abs(cap.drift_ratio - 1), 1 - cap.derate_ratio)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

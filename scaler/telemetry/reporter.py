@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 CLOSE_WITHIN_S = 1.0
 DEFAULT_SERVICE = "externalscaler.ExternalScaler"
+ON_PROFILES = frozenset({"profile_unmatched", "profile_contradicted", "mix_drift"})
+"""Findings that say that what is seen is not what was measured."""
 
 
 class _Levels:
@@ -53,6 +55,7 @@ class _Memory:
     """What was last told of one workload, and what was counted."""
 
     told: object = None
+    mismatched: frozenset[str] = frozenset()
     seldom: Seldom = field(default_factory=Seldom)
     scrape_failures: int = 0
 
@@ -107,6 +110,7 @@ class Reporter:
         if told != memory.told:
             memory.told = told
             self._write("info", "decision", outcome.key, **_decision_line(outcome, self._clock()))
+        self._mismatched(memory, outcome)
         self._failing(memory, outcome)
 
     def looked(self, key: WorkloadKey, missing: Sequence[Missing]) -> None:
@@ -188,6 +192,17 @@ class Reporter:
         held = memory.seldom.held_back(("pending", pending.why), self._clock())
         if held is not None:
             self._write("info", "pending", pending.key, why=pending.why, suppressed=held)
+
+    def _mismatched(self, memory: _Memory, decision: Decision) -> None:
+        """A line when a replica or its load begins to differ from its profile, and when that is over."""
+        found = [finding for finding in decision.findings if finding.code in ON_PROFILES]
+        codes = frozenset(finding.code for finding in found)
+        if codes == memory.mismatched:
+            return
+        held = memory.seldom.held_back(("profile", codes), self._clock())
+        if held is not None:
+            memory.mismatched = codes
+            self._write("warning" if found else "info", "profile", decision.key, findings=found, suppressed=held)
 
     def _failing(self, memory: _Memory, decision: Decision) -> None:
         """One line for everything that has just begun to fail, or that has failed for another minute."""

@@ -265,6 +265,17 @@ async def test_a_start_is_seen_to_its_end_with_the_class_of_its_node():
         ]
 
 
+async def test_a_replica_that_was_ready_before_anybody_looked_has_the_kind_of_its_node():
+    def prepare(api):
+        put_llama(api, serving("llama-0"))
+        api.put("/api/v1/nodes/gpu-1", {"metadata": {"labels": {"nvidia.com/gpu.product": "H100"}}})
+
+    async with discovering(prepare=prepare) as world:
+        await world.until(lambda replicas: replicas.kinds == {"llama-0": Kind("H100", "0.32.0")})
+
+        assert world.replicas().newest == Kind("H100", "0.32.0")
+
+
 # Targets of other kinds.
 
 

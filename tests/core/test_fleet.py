@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.core.capacity import Learned, Match, Profile, capacity
-from scaler.core.decision import Decision
+from scaler.core.decision import Decision, Pending
 from scaler.core.explain import explain
 from scaler.core.fleet import Fleet, fleet_of, in_use, profile_of, sized, unclear, unmatched
 from scaler.core.history import History
@@ -253,6 +253,24 @@ def test_a_fleet_that_grows_on_smaller_gpus_is_asked_for_at_once_and_can_be_expl
     even = decided(BOTH, *[replace(one, newest=H100) for one in ticks], rate_per_s=18.0, running=85.0)
     assert (even.recommendation.terms.flow, decision.recommendation.terms.flow) == (near(2.5), near(4.0))
     assert explain(decision, decision.decided_at).recomputed == decision.desired
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "pending"),
+    [
+        pytest.param(BOTH, Kind(), 5, id="until-a-reading-would-be-old"),
+        pytest.param(BOTH, H100, 0, id="its-kind-is-known"),
+        pytest.param(BIG, Kind(), 0, id="there-is-nothing-to-choose"),
+    ],
+)
+def test_before_the_first_decision_the_kind_of_a_replica_is_waited_for(profile, kind, pending):
+    spec, state, outcomes = workload(profile), State(), []
+    for number in range(6):
+        seen = observe(number * spec.tick_s, [Engine("r0", running=50.0)])
+        state, outcome = step(spec, state, replace(seen, replicas=replace(listed(kind), observed_at=seen.at)))
+        outcomes.append(outcome)
+    why = Pending(spec.key, "too little is known of r0 to choose its profile")
+    assert [outcome == why for outcome in outcomes] == [number < pending for number in range(6)]
 
 
 def test_the_queue_is_what_runs_above_what_all_replicas_hold_together():

@@ -329,6 +329,17 @@ def test_an_idle_replica_with_slow_answers_derates_nothing():
     assert decision.estimate.capacity.derate_ratio == 1.0
 
 
+def test_nothing_is_contradicted_while_a_silent_replica_hides_how_full_it_is():
+    law = Law(workload(classes=(RequestClass("chat", 60.0, tpot_s=0.05),)))
+    full, silent = Engine(running=170.0), Engine("b")
+    law.steady(4.0, full, silent)
+    silent.silent = True
+    for _ in range(100):
+        full.emit(12.0, tpot_s=0.2)
+        decision = law.see(full, silent)
+    assert (decision.estimate.missing, decision.estimate.capacity.derate_ratio) == (1, 1.0)
+
+
 # --- What was asked for and has not come ---------------------------------------------------------------------------
 
 
