@@ -69,7 +69,9 @@ async def scaler(api: KubernetesApi, pod: str = "scaler-0", log: io.StringIO | N
     replicas = ConfiguredReplicas({}, asyncio.get_running_loop().time)
     client = Client.at(api.url, Random(1), QUICK)
     cluster = Cluster(client, Member("keda", pod, f"uid-{pod}"), SERVICES, TIMINGS)
-    wiring = Wiring(configuration, Ports("127.0.0.1", 0, 0, 0, 0), replicas, None, log or io.StringIO(), cluster=cluster)
+    wiring = Wiring(
+        configuration, Ports("127.0.0.1", 0, 0, 0, 0), replicas, None, log or io.StringIO(), cluster=cluster
+    )
     try:
         async with running(wiring) as bound:
             yield bound
