@@ -41,8 +41,8 @@ def next_test(found: Calibration) -> NextTest | None:
         return _fresh(_above(safe.level, found.sweep.setup), share)
     if stopper.verdict is not Verdict.FAILS:
         return again(stopper, share)
-    between = _between(safe.level.load, stopper)
-    return None if between is None else _fresh(between, share)
+    middle = between(safe.level.load, stopper)
+    return None if middle is None else _fresh(middle, share)
 
 
 def _above(level: Level, setup: Setup) -> Load:
@@ -55,7 +55,7 @@ def _above(level: Level, setup: Setup) -> Load:
     return Load(load.kind, _round(load, twice))
 
 
-def _between(low: Load, stopper: Judged) -> Load | None:
+def between(low: Load, stopper: Judged) -> Load | None:
     """A load between one that passes and one that fails, None when they are near, or are not told in the same terms."""
     high = stopper.level.load
     most = min((trouble.most for trouble in stopper.troubles), default=math.inf)

@@ -126,10 +126,13 @@ def judge(level: Level, objectives: Objectives, setup: Setup, *, shared_prefix: 
     )
 
 
-def enough_requests(load: Load, share: float) -> int:
-    """How many requests make a level worth testing: those that find an empty engine must be too few to decide the percentile."""
+def enough_requests(load: Load, share: float, fewest: int | None = None) -> int:
+    """How many requests make a level worth testing: those that find an empty engine must be too few to decide the percentile.
+
+    ``fewest`` replaces what a low load is given besides.
+    """
     steady = load.value / (1 - share) if load.kind is LoadKind.CONCURRENCY else STEADY_S * load.value
-    enough = max(steady, ENOUGH_TIMES * least_samples(share))
+    enough = max(steady, fewest or ENOUGH_TIMES * least_samples(share))
     return 10 * math.ceil(enough / 10 - 1e-9)
 
 

@@ -83,6 +83,22 @@ def _why(found: Calibration, binding: Trouble | Check) -> str:
     return binding.text if isinstance(binding, Trouble) else _measured(found, binding)
 
 
+def line(judged: Judged) -> str:
+    """A level in one line, in which a latency's bound stands in brackets."""
+    latencies = ", ".join(f"{check.name.upper()} {numbers(check)} s" for check in judged.checks)
+    return f"{judged.level.load}: {latencies}, {judged.level.rate_per_s:.3g} requests/s; {judged.verdict.value}"
+
+
+def numbers(check: Check) -> str:
+    """A latency as measured, and its 95 % bound."""
+    return f"{measured(check)} (≤ ?)" if check.bound_s is None else f"{measured(check)} (≤ {check.bound_s:.3g})"
+
+
+def measured(check: Check) -> str:
+    """A latency as measured."""
+    return "?" if check.estimate_s is None else f"{check.estimate_s:.3g}"
+
+
 def reasons(found: Calibration, judged: Judged) -> tuple[str, ...]:
     """Why a level does not pass, and what to do; empty when it does."""
     if judged.troubles:

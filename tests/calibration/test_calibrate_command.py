@@ -65,7 +65,7 @@ def test_the_chart_draws_each_level_against_its_objective(tmp_path):
     assert [line.rstrip() for line in lines[start : start + 5]] == [
         "in flight  requests  requests/s  P95 time to first token ≤ 2 s  P95 time per output token ≤ 0.1 s",
         "        1       400           1          │    0.1 (≤ 0.12)      █       │    0.01 (≤ 0.012)        passes",
-        "        8       400           6  ██      │    0.4 (≤ 0.5)       ██░     │    0.03 (≤ 0.035)        passes",
+        "        8       400           6  ██      │    0.4 (≤ 0.5)       ██░     │    0.03 (≤ 0.035)        passes ◂ safe",
         "       16       400           8  ████████│█   2.4 (≤ 2.6)       ████    │    0.05 (≤ 0.055)        fails",
         "       32       400           8  ████████│██▸ 5 (≤ 6)           ████    │    0.05 (≤ 0.055)        not usable",
     ]
@@ -85,10 +85,24 @@ def test_a_profile_is_replaced_and_what_somebody_wrote_is_not(tmp_path):
     assert call(sweep, "-o", output).exit_code == 0
     output.write_text("profiles: {}\n")
     result = call(sweep, "-o", output)
-    assert faults(result) == [
-        f"--output: {output} exists and was not written by this command; give another name, and copy the profile over"
-    ]
+    assert faults(result) == [f"--output: {output} exists and was not written by this command; give another name"]
     assert output.read_text() == "profiles: {}\n"
+
+
+def test_the_levels_are_drawn_into_a_file_also_when_none_is_safe(tmp_path):
+    plot = tmp_path / "levels.html"
+    answers = [call(csv(tmp_path, "sweep.csv", *levels), "--plot", plot) for levels in ((1, 8, 16), (16,))]
+    assert [answer.exit_code for answer in answers] == [0, 1]
+    assert f"drawn in {plot}" in answers[1].stderr
+    assert "infeasible: " in plot.read_text(encoding="utf-8")
+
+
+def test_a_page_that_somebody_wrote_is_not_replaced(tmp_path):
+    plot = tmp_path / "levels.html"
+    plot.write_text("<!doctype html><title>mine</title>")
+    result = call(csv(tmp_path, "sweep.csv", 1, 8, 16), "--plot", plot)
+    assert faults(result) == [f"--plot: {plot} exists and was not written by this command; give another name"]
+    assert "mine" in plot.read_text()
 
 
 def test_without_a_safe_level_it_is_exit_code_1_and_nothing_is_written(tmp_path):

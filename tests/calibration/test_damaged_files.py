@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from scaler.calibration import Objectives, Setup, assemble, calibrate, read
-from scaler.calibration.chart import chart
 from scaler.calibration.formats.guidellm import CSV_METRICS
 from scaler.calibration.profile import profile_of, profile_yaml
 from scaler.calibration.report import body, sentences
 from scaler.errors import ConfigError
+from scaler.report.calibration_page import page
+from scaler.report.levels_table import levels_table
 from tests.calibration.test_formats import STAGE
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "load-tests"
@@ -108,7 +109,8 @@ def everything(content: bytes) -> None:
     found = calibrate(assemble([read("damaged.json", content)], Setup("", kv_tokens=10_000)), Objectives(2.0, 0.1))
     json.dumps(body(found), allow_nan=False)
     assert list(sentences(found))
-    Console(file=None, quiet=True).print(chart(found, 120))
+    Console(file=None, quiet=True).print(levels_table(found, 120))
+    assert page(found, "1")
     if found.safe is not None:
         profile_yaml({"name": profile_of(found, "1")}, "1")
 

@@ -10,7 +10,7 @@ import yaml
 from scaler.calibration import Objectives, Setup
 from scaler.calibration.profile import profile_name, profile_of, profile_yaml, scaled_object
 from scaler.calibration.runs import Lengths
-from scaler.core.capacity import Profile
+from scaler.core.capacity import Match, Profile
 from scaler.core.model import WorkloadKey
 from scaler.settings.file import parse_configuration
 from scaler.workload import parse_workload
@@ -26,7 +26,15 @@ def found(**options):
 def test_the_profile_loads_as_a_configuration_file():
     configuration = parse_configuration(profile_yaml({"tiny-7b": profile_of(found(), "1.2.3")}, "1.2.3"))
     assert configuration.catalog.profiles == {
-        "tiny-7b": Profile(8, 5.278, unloaded_ttft_s=0.07, input_p50=980, name="tiny-7b", confidence="high")
+        "tiny-7b": Profile(
+            8,
+            5.278,
+            unloaded_ttft_s=0.07,
+            input_p50=980,
+            name="tiny-7b",
+            confidence="high",
+            match=Match("H100", "0.32.0"),
+        )
     }
 
 

@@ -13,8 +13,8 @@ from scaler.calibration.runs import Defect, Latency, Lengths, Load, LoadKind, Op
 TOOL = "aiperf profile"
 OPTIONS = Options(
     tool=TOOL,
-    concurrency="--concurrency {load} --request-count {requests}",
-    rate="--request-rate {load} --request-count {requests}",
+    concurrency="--concurrency {load} --request-count {requests} --num-dataset-entries {requests}",
+    rate="--request-rate {load} --request-count {requests} --num-dataset-entries {requests}",
     prompts="another --random-seed for each run, or an emptied prefix cache",
     percentiles="--streaming",
     tpot="--streaming, and outputs of two tokens or more",
