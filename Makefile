@@ -40,8 +40,10 @@ demo: $(STAMP) ## Watch the scaler drive an emulated fleet
 	@$(BIN)/slo-scaler demo
 
 # One order on every run: what examples hypothesis draws depends on what was imported before. `make test-fast` shuffles.
+# The files are shared out over the cores, each whole to one of them.
 test: lint ## Lint, type check, import contracts, proto drift, tests
-	@$(BIN)/python -m pytest -q -m "not e2e and not vllm" -p randomly --randomly-seed=1
+	@$(BIN)/python -m pytest -q -m "not e2e and not vllm" -p randomly --randomly-seed=1 \
+	-n auto --maxprocesses 8 --dist loadfile
 
 lint: $(STAMP) proto-check ## Everything of `make test` but the tests
 	@$(BIN)/ruff check --quiet --output-format concise

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 
 from scaler.cluster.api import ApiError, Unreachable
 from scaler.cluster.shards import ConfigMaps, Shards
+from scaler.cluster.waiting import happened, passed
 from scaler.control.ports import Clock
 from scaler.core.memory import MOST_BYTES
 from scaler.core.model import WorkloadKey
@@ -138,8 +138,8 @@ class ConfigMapStore:
         """Write what was put: soon after a change, otherwise every ``every_s``."""
         pause_s = self._paces.soon_s
         while True:
-            await _set(self._soon, self._paces.every_s)
-            await _set(asyncio.Event(), pause_s)
+            await happened(self._soon, self._paces.every_s)
+            await passed(pause_s)
             self._soon.clear()
             try:
                 await self._write()
@@ -201,10 +201,3 @@ def _entry(key: WorkloadKey) -> str:
 def _key(entry: str) -> WorkloadKey:
     namespace, _, name = entry.partition("_")
     return WorkloadKey(namespace, name)
-
-
-async def _set(event: asyncio.Event, within_s: float) -> None:
-    """Wait until the event is set, or so long."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            await event.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -13,6 +12,7 @@ from scaler.cluster.nodes import Nodes
 from scaler.cluster.reflector import Pace
 from scaler.cluster.scale import Scale, ScalePaths, scale_of
 from scaler.cluster.scaled_objects import NamedWorkload, TargetRef
+from scaler.cluster.waiting import happened
 from scaler.control.ports import Clock
 
 ASK_EVERY_S = (30.0, 60.0)
@@ -80,11 +80,11 @@ class Following:
             self._take(target, await self._ask(target))
             told.set()
             if self.why:
-                await self._rest(self._cluster.rng.uniform(pause / 2, pause))
+                await happened(self._nudged, self._cluster.rng.uniform(pause / 2, pause))
                 pause = min(LONGEST_PAUSE_S, 2 * pause)
             else:
                 pause = FIRST_PAUSE_S
-                await self._rest(self._cluster.rng.uniform(*ASK_EVERY_S))
+                await happened(self._nudged, self._cluster.rng.uniform(*ASK_EVERY_S))
 
     async def _ask(self, target: TargetRef) -> Scale | ApiError:
         cluster = self._cluster
@@ -105,8 +105,3 @@ class Following:
         if self.scale is not None and self.scale.selector != answer.selector:
             self.memory = Memory()  # other pods, of whose lives nothing was seen
         self.scale, self.scale_at, self.why = answer, self._cluster.clock(), ""
-
-    async def _rest(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._nudged.wait()

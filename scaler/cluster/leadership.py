@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from scaler.cluster.api import Api, ApiError, Json, NotFound
 from scaler.cluster.lease import Elector, Member
+from scaler.cluster.waiting import happened, passed
 
 OURS = "app.kubernetes.io/name=slo-scaler"
 ACTIVE = "slo-scaler/active"
@@ -108,15 +109,15 @@ class Leadership:
             async with asyncio.timeout(self._timings.hand_over_s):
                 await self._elector.release()
                 while not await self._label.handed_over():
-                    await _set(asyncio.Event(), self._timings.retry_s / 4)
-        await _set(asyncio.Event(), self._timings.settle_s)
+                    await passed(self._timings.retry_s / 4)
+        await passed(self._timings.settle_s)
 
     async def _serve(self) -> None:
         while True:
             self._elector.changed.clear()
             self._fault = await self._act() if self.leads() else ""
             self._tell()
-            await _set(self._elector.changed, self._timings.retry_s if self._fault else self._timings.recheck_s)
+            await happened(self._elector.changed, self._timings.retry_s if self._fault else self._timings.recheck_s)
 
     async def _act(self) -> str:
         """Take over, then claim the label, each whether the other works or not. What is wrong.
@@ -148,13 +149,6 @@ class Leadership:
         if news != self._last_told:
             self._last_told = news
             self._duties.told(self.leads(), self.why)
-
-
-async def _set(event: asyncio.Event, within_s: float) -> None:
-    """Wait until the event is set, or so long."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            await event.wait()
 
 
 def _name(pod: Json) -> str:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 
 from scaler.cluster.api import Api, ApiError, Conflict, Json, NotFound
+from scaler.cluster.waiting import happened
 from scaler.control.ports import Clock
 
 LEASE = "slo-scaler"
@@ -138,9 +138,7 @@ class Elector:
         """Look, take and renew, until released."""
         while not self._released.is_set():
             pause = await self._round()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._released.wait()
+            await happened(self._released, pause)
 
     async def release(self) -> None:
         """Stop leading, and let another pod take over at its next look. Raises ApiError: they then wait for the record to expire.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from random import Random
@@ -12,6 +10,7 @@ from typing import Generic, TypeVar
 
 from scaler.cluster.api import ApiError, Collections, Event, Expired, Forbidden, Json, Page, Silent, Unreachable
 from scaler.cluster.refusals import Request, short
+from scaler.cluster.waiting import passed
 from scaler.control.ports import Clock
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class Reflector(Generic[T]):
                 await self._follow()
             except ApiError as error:
                 self._fail(error)
-                await _pass(self._pace.pause_s(error, self._failures))
+                await passed(self._pace.pause_s(error, self._failures))
 
     async def _list(self) -> None:
         """All pages, of which the first says the version. They are dropped as they come; what was known stands until the last is read."""
@@ -202,9 +201,3 @@ def _newer(version: str, known: str) -> bool:
     if version.isdecimal() and known.isdecimal():
         return int(version) > int(known)
     return version not in ("", known)
-
-
-async def _pass(seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
