@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.api.certificates import ServerTls
+from scaler.backpressure.asked import Owner, Trust
 from scaler.core.capacity import Match, Profile
+from scaler.core.classes import BUILT_IN
 from scaler.core.model import GateMode, Objective, RequestClass, WorkloadKey
 from scaler.errors import ConfigError
 from scaler.settings import (
@@ -52,8 +55,8 @@ profiles:
     provenance: {tool: vllm bench serve, files: [a.json]}
 classes:
   chat: {ttft_s: 2, tpot_s: 0.1, order: 0, floor: 0.02, gate: enforce}
-  batch: {objective: completion, deadline_s: 86400, order: 3}
-tenants: {header: x-tenant}
+  batch: {objective: completion, deadline_s: 3600, order: 3}
+tenants: {header: X-Tenant, key_map_file: /etc/slo-scaler/tenants.yaml}
 prices: {H100: 2.5}
 demand: {gateway: {prometheus: default, refused: 'sum(refused{ns="{namespace}"})', queued: 'sum(queued)'}}
 workloads:
@@ -63,8 +66,9 @@ workloads:
 CATALOG = Catalog(
     {"llama-8b-chat": Profile(100.0, 8.0, 0.15, 1000.0, "llama-8b-chat", "high", Match("H100", "0.32"))},
     {
+        **BUILT_IN,
         "chat": RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02, gate=GateMode.ENFORCE),
-        "batch": RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3),
+        "batch": RequestClass("batch", objective=Objective.COMPLETION, deadline_s=3600.0, order=3),
     },
     sources={"default": 30.0},
     scrapes=frozenset({"default", "kserve"}),
@@ -104,10 +108,9 @@ def test_a_whole_file_is_understood():
         },
         demands={"gateway": DemandQueries("default", 'sum(refused{ns="{namespace}"})', "sum(queued)")},
         tls=ServerTls("/tls/tls.crt", "/tls/tls.key", "/tls/ca.crt"),
-        warnings=(
-            "tenants: has no effect, requests are not admitted by tenant",
-            "prices: has no effect, nothing is priced",
-        ),
+        trust=Trust("x-tenant"),
+        key_map=Path("/etc/slo-scaler/tenants.yaml"),
+        warnings=("prices: has no effect, nothing is priced",),
     )
 
 
@@ -212,6 +215,16 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
         ),
         pytest.param("[]", ("file: a mapping is needed here",), id="a list"),
         pytest.param(
+            "tenants: {header: 'x tenant:'}",
+            ("tenants.header: write the name of a header, e.g. x-tenant",),
+            id="a header that is none",
+        ),
+        pytest.param(
+            "tenants: {header: Authorization}",
+            ("tenants.header: it holds a credential, which is never kept; name tenants by key in a key_map_file",),
+            id="a header that holds a credential",
+        ),
+        pytest.param(
             "workloads: {prod/llama: {shadow: true}}",
             ("workloads.prod/llama.shadow: Input should be False",),
             id="a shadow, which there is not yet",
@@ -265,10 +278,21 @@ def test_whatever_a_file_holds_is_a_configuration_or_a_list_of_faults(content):
 
 
 def watched(path: Path, text: str) -> WatchedFile:
-    path.write_text(text)
+    path.write_text(text.replace("/etc/slo-scaler", str(path.parent)))
+    path.with_name("tenants.yaml").write_text(KEYS)
     file = WatchedFile(path)
     file.first()
     return file
+
+
+HASH = "0" * 63 + "a"
+KEYS = f"{HASH}: {{tenant: acme}}"
+
+
+def whole(path: Path) -> tuple[str, Configuration]:
+    """The text of a file beside a key map, and what it means."""
+    text = WHOLE.replace("/etc/slo-scaler", str(path.parent))
+    return text, replace(parse_configuration(text), trust=Trust("x-tenant", {HASH: Owner("acme")}))
 
 
 def test_an_unchanged_file_is_no_news(tmp_path):
@@ -278,15 +302,17 @@ def test_an_unchanged_file_is_no_news(tmp_path):
 
 def test_a_changed_file_is_the_new_configuration(tmp_path):
     file = watched(tmp_path / "c.yaml", "")
-    file.path.write_text(WHOLE)
-    assert (file.changed(), file.faults) == (parse_configuration(WHOLE), ())
+    text, configuration = whole(file.path)
+    file.path.write_text(text)
+    assert (file.changed(), file.faults) == (configuration, ())
 
 
 def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
     file = watched(tmp_path / "c.yaml", WHOLE)
-    file.path.write_text(WHOLE + "other: {}\n")
+    text, _ = whole(file.path)
+    file.path.write_text(text + "other: {}\n")
     refused, faults = file.changed(), file.faults
-    file.path.write_text(WHOLE.replace("30", "60"))
+    file.path.write_text(text.replace("30", "60"))
     mended = file.changed()
     assert (refused, faults) == (
         None,
@@ -299,29 +325,67 @@ def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
 
 def test_a_file_put_back_as_it_was_ends_the_complaint(tmp_path):
     file = watched(tmp_path / "c.yaml", WHOLE)
+    text, configuration = whole(file.path)
     file.path.write_text("other: {}\n")
     file.changed()
-    file.path.write_text(WHOLE)
-    assert (file.changed(), file.faults) == (parse_configuration(WHOLE), ())
+    file.path.write_text(text)
+    assert (file.changed(), file.faults) == (configuration, ())
 
 
 def test_a_file_that_is_gone_for_a_while_is_a_complaint_and_not_an_empty_configuration(tmp_path):
     file = watched(tmp_path / "c.yaml", WHOLE)
+    text, configuration = whole(file.path)
     file.path.unlink()
     gone, faults = file.changed(), file.faults
-    file.path.write_text(WHOLE)
+    file.path.write_text(text)
     back = file.changed()
     assert (gone, [fault.endswith("cannot be read (No such file or directory)") for fault in faults]) == (None, [True])
-    assert (back, file.faults) == (parse_configuration(WHOLE), ())
+    assert (back, file.faults) == (configuration, ())
 
 
 def test_a_file_swapped_by_a_symbolic_link_is_seen(tmp_path):
     old, new, link = tmp_path / "old.yaml", tmp_path / "new.yaml", tmp_path / "c.yaml"
     old.write_text("")
-    new.write_text(WHOLE)
+    new.write_text("prices: {H100: 2.5}")
     link.symlink_to(old)
     file = WatchedFile(link)
     file.first()
     link.unlink()
     link.symlink_to(new)
-    assert file.changed() == parse_configuration(WHOLE)
+    assert file.changed() == parse_configuration("prices: {H100: 2.5}")
+
+
+def test_a_key_map_that_changes_is_a_new_configuration(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    _, configuration = whole(file.path)
+    (tmp_path / "tenants.yaml").write_text(KEYS.replace("acme", "umbrella"))
+    fresh = file.changed()
+    assert fresh == replace(configuration, trust=Trust("x-tenant", {HASH: Owner("umbrella")}))
+
+
+def test_a_bad_key_map_holds_up_no_other_change(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    text, configuration = whole(file.path)
+    (tmp_path / "tenants.yaml").write_text("[]")
+    file.path.write_text(text.replace("X-Tenant", "x-team"))
+    fresh = file.changed()
+    assert fresh == replace(configuration, trust=Trust("x-team", configuration.trust.owners))
+    assert [fault.startswith("tenants.key_map_file: ") for fault in file.faults] == [True]
+
+
+def test_a_bad_file_holds_up_no_change_of_the_key_map(tmp_path):
+    file = watched(tmp_path / "c.yaml", WHOLE)
+    _, configuration = whole(file.path)
+    file.path.write_text("[]")
+    (tmp_path / "tenants.yaml").write_text("{}")
+    fresh = file.changed()
+    assert (fresh, file.faults) == (
+        replace(configuration, trust=Trust("x-tenant")),
+        ("file: a mapping is needed here",),
+    )
+
+
+def test_no_process_starts_on_a_key_map_that_is_not_there(tmp_path):
+    (tmp_path / "c.yaml").write_text("tenants: {key_map_file: /nowhere/tenants.yaml}")
+    with pytest.raises(ConfigError, match=r"tenants\.key_map_file: /nowhere/tenants\.yaml: cannot be read"):
+        read_configuration(tmp_path / "c.yaml")

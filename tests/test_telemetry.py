@@ -113,6 +113,14 @@ def test_a_decision_line_holds_all_that_recomputes_it(told):
         "gate": "enforce",
         "blind": False,
         "age_s": 1.0,
+        "load": {
+            "offered_per_s": RED.estimate.offered_per_s,
+            "window_s": 25.0,
+            "ready": 2,
+            "starting": 0,
+            "prompt_p50_tokens": "unknown",
+            "output_p50_tokens": "unknown",
+        },
         "inputs": plain(RED.recommendation.inputs),
         "shape": plain(RED.shaped.inputs),
         "classes": plain(RED.classes),
@@ -135,6 +143,46 @@ def test_a_decision_line_holds_all_that_recomputes_it(told):
 def test_a_line_is_written_only_when_the_decision_changes(told, change, lines):
     told.tick(RED, replace(RED, **change))
     assert len(told.lines()) == lines
+
+
+def test_a_load_that_moves_while_the_decision_stands_is_told_four_times_a_minute(told):
+    for second in range(62):
+        told.clock.now = float(second)
+        told.tick(replace(GREEN, estimate=replace(GREEN.estimate, offered_per_s=10.0 + second)))
+    assert told.events() == [("decision", None), *[("load", None)] * 4]
+    assert told.lines()[-1] == {
+        "at": AT,
+        "level": "info",
+        "event": "load",
+        "namespace": "prod",
+        "name": "llama",
+        "desired": GREEN.desired,
+        "load": {**told.lines()[0]["load"], "offered_per_s": 70.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        pytest.param({}, 1, id="steady"),
+        pytest.param({"offered_per_s": 1.04 * GREEN.estimate.offered_per_s}, 1, id="noise"),
+        pytest.param({"offered_per_s": 0.9 * GREEN.estimate.offered_per_s}, 2, id="load"),
+        pytest.param({"ready": 1}, 2, id="ready"),
+        pytest.param({"starting": 1}, 2, id="starting"),
+    ],
+)
+def test_a_load_is_told_when_it_differs_by_more_than_noise(told, change, lines):
+    told.tick(GREEN)
+    told.clock.now += 15.0
+    told.tick(replace(GREEN, estimate=replace(GREEN.estimate, **change)))
+    assert len(told.lines()) == lines
+
+
+def test_a_blind_scaler_tells_of_no_load(told):
+    told.tick(BLIND)
+    told.clock.now += 60.0
+    told.tick(replace(BLIND, estimate=replace(BLIND.estimate, offered_per_s=99.0)))
+    assert [event for event, _ in told.events() if event == "load"] == []
 
 
 def test_a_pending_reason_is_told_when_it_changes(told):
@@ -373,6 +421,7 @@ def test_gauges_are_those_of_the_decision(told):
         "replica_ready_seconds": 180,
         "starts_measured": 0,
         "profile_mismatch_ratio": 0,
+        "would_admit_ratio": 0.01,
         "saturation_ratio": 2.72,
         "eta_seconds": RED.estimate.eta_s,
         "decision_age_seconds": 1,
@@ -399,6 +448,19 @@ def test_an_old_decision_is_shown_as_it_is_seen_when_prometheus_asks(told):
         1,
         5,
     )
+
+
+@pytest.mark.parametrize("gate", [GateMode.OFF, GateMode.OBSERVE])
+def test_whoever_acts_on_the_fraction_is_told_to_admit_all_unless_the_classs_gate_is_enforced(told, gate):
+    chat, agent, batch = RED.classes
+    told.tick(replace(RED, classes=(replace(chat, gate=gate), agent, replace(batch, gate=gate))))
+    shown = of_workload(told)
+    assert {name: value for name, value in shown.items() if "admit_ratio" in name} == {
+        "admit_ratio chat": 1,
+        "admit_ratio agent": 0.05,
+        "admit_ratio batch": 1,
+        "would_admit_ratio": 0.01,
+    }
 
 
 @pytest.mark.parametrize("absent", Absent)

@@ -207,6 +207,28 @@ def test_a_fault_names_the_key_and_what_is_allowed(written, expected):
     assert faults({**SMALLEST, **written}) == expected
 
 
+def test_four_classes_need_no_configuration():
+    written = {"profile": "llama-8b-chat", "requestClasses": "chat,agent,background,batch"}
+    assert parse_workload(KEY, written, Catalog({"llama-8b-chat": PROFILE})).classes == (
+        RequestClass("chat", ttft_s=2.0, tpot_s=0.1, order=0, floor_ratio=0.02),
+        RequestClass("agent", ttft_s=5.0, e2e_s=60.0, order=1, floor_ratio=0.05, max_retries=2),
+        RequestClass("background", objective=Objective.COMPLETION, deadline_s=600.0, order=2),
+        RequestClass("batch", objective=Objective.COMPLETION, deadline_s=86400.0, order=3),
+    )
+
+
+def test_the_triggers_own_objectives_override_those_of_a_class_that_needs_no_configuration():
+    written = {**SMALLEST, "ttftSloSeconds": "1", "requestClasses": "agent,chat"}
+    first, second = parse_workload(KEY, written, Catalog({"llama-8b-chat": PROFILE})).classes
+    assert (first.name, first.ttft_s, first.e2e_s, second.name, second.ttft_s) == ("agent", 1.0, 60.0, "chat", 2.0)
+
+
+def test_an_unknown_class_is_told_of_with_those_that_need_no_configuration():
+    with pytest.raises(ConfigError) as raised:
+        parse_workload(KEY, {**SMALLEST, "requestClasses": "vip"}, Catalog({"llama-8b-chat": PROFILE}))
+    assert raised.value.faults == ("requestClasses: 1 not configured; there are agent, background, batch, chat",)
+
+
 NUMBERS = [key for key, field in KEYS.items() if field not in WORDS]
 
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from scaler.core.step import WorkloadSpec
 
 KEEPALIVE_S = 30.0
+LONGEST_LINE = 64 << 10
+"""Bytes of a request line, and of a header: gateways put their clients' own paths after ours, and a 400 would be read as a refusal. Envoy
+takes 60 KiB, and the longest namespace and name need half a kilobyte."""
 CACHE = {"Cache-Control": "max-age=1"}
 """A second of caching is what a busy proxy needs, and less than a decision's life."""
 PAGE_POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
@@ -106,7 +109,13 @@ def ops_app(ops: Ops) -> web.Application:
 
 def runner(app: web.Application) -> web.AppRunner:
     """How both apps are run: no access log, since a request line may hold what must not be kept."""
-    return web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_S)
+    return web.AppRunner(
+        app,
+        access_log=None,
+        keepalive_timeout=KEEPALIVE_S,
+        max_line_size=LONGEST_LINE,
+        max_field_size=LONGEST_LINE,
+    )
 
 
 GATE_ROUTES = (
@@ -114,7 +123,7 @@ GATE_ROUTES = (
     Described(
         "/v1/state/{namespace}/{name}",
         GATE_PORT,
-        "What share of each request class to admit, and why. Headers X-Backpressure-State, -Admit, -Age-Ms; Retry-After below 1",
+        "What share of each request class to admit, and why. Headers X-Backpressure-State, -Admit, -Gate, -Age-Ms; Retry-After below 1",
         answers=((200, "Always, for a workload that is known"), (404, "No such workload")),
         schema="State",
         takes_class=True,

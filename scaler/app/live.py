@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from scaler.app.opened import Opened, background
+from scaler.backpressure.asked import Trust
 from scaler.control.ports import Clock, Demand, Replicas, Snapshot
 from scaler.core.model import WorkloadKey
 from scaler.core.step import WorkloadSpec
@@ -109,6 +110,10 @@ class Live:
         """Ask a workload's loop for an early tick."""
         if self.specs is not None:
             self.specs.nudge(key)
+
+    def trust(self) -> Trust:
+        """Who is believed now about who asks."""
+        return self.configuration.trust
 
     def snapshot(self, key: WorkloadKey) -> Snapshot | None:
         """The ``Replicas`` port."""

@@ -62,14 +62,14 @@ class Reload:
                 board.publish(Pending(key, WAITS))
 
     async def watch(self, file: WatchedFile) -> None:
-        """Look at the file for ever; tell of each version once, taken or refused."""
+        """Look for ever; tell of each version once, taken or refused."""
         told: tuple[str, ...] = ()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             fresh = await asyncio.to_thread(file.changed)
             if fresh is not None:
                 await self.apply(fresh)
-            elif file.faults and file.faults != told:
+            if file.faults and (fresh is not None or file.faults != told):
                 self.reporter.configured(file.faults)
             told = file.faults
 

@@ -29,6 +29,7 @@ from scaler.app.live import Live
 from scaler.app.opened import background
 from scaler.app.reload import Reload
 from scaler.backpressure import admit, check
+from scaler.backpressure.asked import Trust
 from scaler.backpressure.ext_authz import Authorization, CheckParts
 from scaler.cluster.discovery import Discovery
 from scaler.control.board import Board
@@ -136,7 +137,7 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
         caps = ConnectionCaps.within(open_files())
-        listening = _Listening(stack, wiring.ports, certificates, ready, shutdown, caps, reporter, gates)
+        listening = _Listening(stack, wiring.ports, certificates, ready, shutdown, caps, reporter, gates, live.trust)
         gate_port, ops_port = await _listen_http(listening, view)
         authz_port = await _listen_authz(listening)
         server, keda_port = await _listen_keda(listening, servicer)
@@ -187,6 +188,7 @@ class _Listening:
     caps: ConnectionCaps
     reporter: Reporter
     gates: Gates
+    trust: Callable[[], Trust]
 
 
 async def _certificates(stack: AsyncExitStack, configuration: Configuration, reporter: Reporter) -> Certificates | None:
@@ -207,7 +209,7 @@ async def _listen_keda(at: _Listening, servicer: KedaServicer) -> tuple[KedaServ
 
 
 async def _listen_authz(at: _Listening) -> int:
-    servicer = Authorization(CheckParts(at.gates, at.reporter.handled, at.reporter.failed))
+    servicer = Authorization(CheckParts(at.gates, at.reporter.handled, at.reporter.failed, at.trust))
     door = authz.Door(at.ports.host, at.ports.authz, GRACE_S, at.certificates)
     return await at.stack.enter_async_context(authz.authorizing(servicer, door))
 
@@ -226,9 +228,8 @@ async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     tls = None if at.certificates is None else at.certificates.http_context()
     gate = _Door("GATE", at.ports.gate, Cap(at.caps.gate, lambda: reporter.crowded("gate")), tls)
     ops_door = _Door("OPS", at.ports.ops, Cap(at.caps.ops, lambda: reporter.crowded("ops")))
-    gate_port = await _listen(
-        at, gate_app(view, [*check.routes(checks), *admit.routes(admit.Admit(gates, reporter.failed))]), gate
-    )
+    asked = admit.Admit(gates, reporter.failed, at.trust)
+    gate_port = await _listen(at, gate_app(view, [*check.routes(checks), *admit.routes(asked)]), gate)
     return gate_port, await _listen(at, ops_app(ops), ops_door)
 
 

@@ -35,11 +35,11 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """What verdicts are made from. ``failed`` is told of an answer that raised something unexpected."""
+    """What verdicts are made from. ``failed`` is told of an answer that raised something unexpected; ``trust`` is that of the moment."""
 
     gates: Gates
     failed: Callable[[str, Exception], None]
-    trust: Trust = Trust()
+    trust: Callable[[], Trust] = Trust
 
 
 def routes(admit: Admit) -> list[web.RouteDef]:
@@ -81,7 +81,7 @@ def answer(admit: Admit, request: web.Request) -> web.Response:
     query = {} if REST in request.match_info else request.query
     try:
         key = WorkloadKey(request.match_info["namespace"], request.match_info["name"])
-        verdict = admit.gates.ask(key, request_of(request.headers, admit.trust, query.get("class")))
+        verdict = admit.gates.ask(key, request_of(request.headers, admit.trust(), query.get("class")))
     except Exception as error:  # noqa: BLE001 - our own bug must not stop somebody's traffic
         admit.failed(PATH, error)
         verdict = admit.gates.unknown(Why.ERROR)

@@ -9,12 +9,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from scaler.core.gate import Request, Verdict, Why
 from scaler.core.plain import Json
-from scaler.core.retry import UNKNOWN_HEADERS, pressure_headers, retry_headers
+from scaler.core.retry import UNKNOWN_HEADERS, retry_headers, state_headers, verdict_for
 
 TIMEOUTS: Mapping[str, float] = MappingProxyType(
     {
@@ -105,7 +105,9 @@ def answer_headers(verdict: Verdict, now: float) -> dict[str, str]:
     """The headers of a verdict. A reason beside an admission says why it would have been refused, or why nothing is known."""
     told = dict(UNKNOWN_HEADERS)
     if verdict.decision is not None:
-        told = pressure_headers(verdict.decision, verdict.state, verdict.admit_ratio, now)
+        published, _ = verdict_for(verdict.decision, verdict.request_class)
+        stricter = replace(published, state=verdict.state, admit_ratio=verdict.admit_ratio)
+        told = state_headers(verdict.decision, stricter, now)
     if verdict.why is not None:
         told["X-Backpressure-Reason"] = verdict.why.value
     if verdict.retry is not None and not verdict.admit:

@@ -50,13 +50,14 @@ REFUSED: Mapping[int, int] = {
 class CheckParts:
     """What verdicts are made from.
 
-    ``handled`` is told of every call: its method, its code and the seconds it took. ``failed`` is told of what raised something unexpected.
+    ``handled`` is told of every call: its method, its code and the seconds it took. ``failed`` is told of what raised something unexpected;
+    ``trust`` is that of the moment.
     """
 
     gates: Gates
     handled: Callable[[str, str, float], None]
     failed: Callable[[str, Exception], None]
-    trust: Trust = Trust()
+    trust: Callable[[], Trust] = Trust
 
 
 class Authorization(pb_grpc.AuthorizationServicer):
@@ -85,7 +86,7 @@ class Authorization(pb_grpc.AuthorizationServicer):
         said = request.attributes.context_extensions
         namespace, _, name = said.get(WORKLOAD, "").partition("/")
         headers = _headers(request.attributes.request.http)
-        asked = request_of(headers, self._parts.trust, said.get(CLASS), HEADER_TIMEOUTS)
+        asked = request_of(headers, self._parts.trust(), said.get(CLASS), HEADER_TIMEOUTS)
         return self._parts.gates.ask(WorkloadKey(namespace, name), asked)
 
 

@@ -89,20 +89,16 @@ def retry_headers(when: Retry) -> dict[str, str]:
 
 
 def state_headers(decision: Decision, verdict: ClassDecision, now: float) -> dict[str, str]:
-    """The headers of any answer about a decision, as far as one class is concerned."""
-    return pressure_headers(decision, verdict.state, verdict.admit_ratio, now)
-
-
-def pressure_headers(decision: Decision, state: Pressure, admit_ratio: float, now: float) -> dict[str, str]:
-    """The same, of a state and a fraction that may be stricter than the decision's; rounded down, so that 1 always means all."""
-    admit = math.floor(admit_ratio * ADMIT_DIGITS) / ADMIT_DIGITS
+    """The headers of any answer about a decision, as far as one class is concerned. A fraction is rounded down: 1 always means all."""
+    admit = math.floor(verdict.admit_ratio * ADMIT_DIGITS) / ADMIT_DIGITS
     return {
-        "X-Backpressure-State": state.value,
+        "X-Backpressure-State": verdict.state.value,
         "X-Backpressure-Admit": f"{admit:g}",
+        "X-Backpressure-Gate": verdict.gate.value,
         "X-Backpressure-Age-Ms": str(int(age_s(decision, now) * 1000)),
         "X-Backpressure-Seq": str(decision.sequence),
     }
 
 
 UNKNOWN_HEADERS: Mapping[str, str] = {"X-Backpressure-State": Pressure.UNKNOWN.value, "X-Backpressure-Admit": "1"}
-"""What is said of a workload without a decision: nothing is known against admitting all."""
+"""What is said of a workload without a decision: nothing is known against admitting all, and no gate is to act."""

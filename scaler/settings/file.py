@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, get_args
 
 import yaml
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from scaler.api.certificates import ServerTls
+from scaler.backpressure.asked import Trust
+from scaler.core.classes import BUILT_IN
 from scaler.core.model import WorkloadKey
 from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
 from scaler.errors import ConfigError
@@ -36,7 +39,8 @@ class DemandQueries:
 class Configuration:
     """The configuration file, parsed: what the operator names for all workloads, and the workloads named there.
 
-    ``namespaces`` are those that are followed in a cluster, none for all. ``warnings`` name what was understood and has no effect yet.
+    ``namespaces`` are those that are followed in a cluster, none for all. ``trust`` is who is believed about who asks; its owners are those
+    of ``key_map``, a file of its own. ``warnings`` name what was understood and has no effect yet.
     """
 
     catalog: Catalog
@@ -47,7 +51,13 @@ class Configuration:
     demands: Mapping[str, DemandQueries] = field(default_factory=dict)
     tls: ServerTls | None = None
     namespaces: tuple[str, ...] = ()
+    trust: Trust = Trust()
+    key_map: Path | None = None
     warnings: tuple[str, ...] = ()
+
+
+class StandsTwice(yaml.constructor.ConstructorError):
+    """A key that stands twice in one mapping."""
 
 
 class NoDuplicates(yaml.SafeLoader):
@@ -58,7 +68,7 @@ class NoDuplicates(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key.value} stands twice", key.start_mark)
+                raise StandsTwice(None, None, f"the key {key.value} stands twice", key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -74,7 +84,7 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
     faults = [*_section_faults(file), *_demand_faults(file)]
     catalog = Catalog(
         profiles={name: entry.value(name) for name, entry in file.profiles.items()},
-        classes={name: entry.value(name) for name, entry in file.classes.items()},
+        classes={**BUILT_IN, **{name: entry.value(name) for name, entry in file.classes.items()}},
         sources={name: entry.interval_s for name, entry in file.prometheus.items()},
         scrapes=frozenset({"default", *file.scrape}),
         demands=frozenset(file.demand),
@@ -93,6 +103,8 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
         demands={name: DemandQueries(**entry.model_dump()) for name, entry in file.demand.items()},
         tls=None if tls is None else tls.value(),
         namespaces=tuple(sorted(set(file.cluster.namespaces))),
+        trust=file.tenants.value(),
+        key_map=file.tenants.key_map(),
         warnings=_warnings(file),
     )
 
@@ -101,7 +113,7 @@ def _validated(text: str) -> FileSections:
     try:
         loaded = yaml.load(text, Loader=NoDuplicates)  # noqa: S506 - a safe loader, that also refuses duplicate keys
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{_place(error)}") from None
+        raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{in_line(error)}") from None
     try:
         return FileSections.model_validate({} if loaded is None else loaded)
     except ValidationError as error:
@@ -123,7 +135,8 @@ def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple
 
 
 def _section_faults(file: FileSections) -> list[str]:
-    found = [f"classes.{name}.{fault}" for name, entry in file.classes.items() for fault in entry.faults()]
+    found = [f"tenants.{fault}" for fault in file.tenants.faults()]
+    found += [f"classes.{name}.{fault}" for name, entry in file.classes.items() for fault in entry.faults()]
     found += [f"workloads.{name}.{fault}" for name, entry in file.workloads.items() for fault in entry.faults()]
     return found + [f"scrape.{name}.{fault}" for name, entry in file.scrape.items() for fault in entry.faults()]
 
@@ -152,12 +165,7 @@ def _template_faults(query: str) -> tuple[str, ...]:
 
 def _warnings(file: FileSections) -> tuple[str, ...]:
     """What is understood and not acted upon, so that nobody relies on it."""
-    found = []
-    if file.tenants is not None:
-        found.append("tenants: has no effect, requests are not admitted by tenant")
-    if file.prices:
-        found.append("prices: has no effect, nothing is priced")
-    return tuple(found)
+    return ("prices: has no effect, nothing is priced",) if file.prices else ()
 
 
 def _key(name: str) -> WorkloadKey:
@@ -197,6 +205,7 @@ def _sections_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _sections_in(inner)
 
 
-def _place(error: Exception) -> str:
+def in_line(error: Exception) -> str:
+    """Where in a text YAML found something wrong, if it says so."""
     mark = getattr(error, "problem_mark", None)
     return "" if mark is None else f" in line {mark.line + 1}"

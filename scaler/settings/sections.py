@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from scaler.api.certificates import ServerTls
+from scaler.backpressure.asked import Trust
 from scaler.core.capacity import Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass
 from scaler.sources.prometheus_api import PrometheusSettings
@@ -20,6 +22,7 @@ URL = r"^https?://\S+$"
 LABEL = r"^[A-Za-z_][A-Za-z0-9_]*$"
 NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 WORKLOAD = r"^[^/\s]+/[^/\s]+$"
+HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 PAGE = r"^/\S*$"
 WORD = r"[A-Za-z0-9]"
 VERSION = r"^v?[0-9]"
@@ -30,12 +33,15 @@ SHAPES = {
     LABEL: "a label name has letters, digits and _ only",
     NAME: "a name has letters, digits and -, _ or . between them",
     WORKLOAD: "write it as namespace/name",
+    HEADER: "write the name of a header, e.g. x-tenant",
     PAGE: "a path begins with /",
     WORD: "it has letters or digits",
     VERSION: 'a version begins with a number, e.g. "0.32"',
     NAMESPACE: "a namespace has at most 63 lower-case letters, digits and -",
 }
 """What each pattern asks for, in words."""
+CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
+"""Headers that are never remembered, as a tenant is."""
 
 Positive = Annotated[float, Field(ge=SHORTEST_S, le=LONGEST_S)]
 Concurrency = Annotated[float, Field(ge=0.1, le=MOST_CONCURRENCY)]
@@ -210,10 +216,26 @@ class ClassSection(Section):
 
 
 class TenantsSection(Section):
-    """How a request's tenant is known."""
+    """How a request's tenant is known; with neither key it is not, and nobody is believed."""
 
-    header: str | None = None
-    key_map_file: str | None = None
+    header: Annotated[str, Field(pattern=HEADER)] | None = Field(
+        default=None,
+        description="A header that names the tenant, set or removed by a proxy: whoever can write it is believed",
+    )
+    key_map_file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="YAML or JSON: the SHA-256 of each bearer token, in hex, to {tenant: ..., class: ...}"
+    )
+
+    def faults(self) -> list[str]:
+        if self.header is not None and self.header.lower() in CREDENTIALS:
+            return ["header: it holds a credential, which is never kept; name tenants by key in a key_map_file"]
+        return []
+
+    def value(self) -> Trust:
+        return Trust(None if self.header is None else self.header.lower())
+
+    def key_map(self) -> Path | None:
+        return None if self.key_map_file is None else Path(self.key_map_file)
 
 
 class DemandSection(Section):
@@ -265,7 +287,7 @@ class FileSections(Section):
     scrape: Mapping[Name, ScrapeSection] = Field(default_factory=dict)
     profiles: Mapping[Name, ProfileSection] = Field(default_factory=dict)
     classes: Mapping[Name, ClassSection] = Field(default_factory=dict)
-    tenants: TenantsSection | None = None
+    tenants: TenantsSection = TenantsSection()
     prices: Mapping[str, Positive] = Field(default_factory=dict)
     demand: Mapping[Name, DemandSection] = Field(default_factory=dict)
     workloads: Mapping[Annotated[str, Field(pattern=WORKLOAD)], WorkloadSection] = Field(default_factory=dict)

@@ -1,70 +1,56 @@
-"""The configuration file on disk, read again when it has changed. A bad file is refused whole and the last good one stands."""
+"""The configuration on disk: its file, and the key map that it names. Each is followed by itself: a bad one does not hold up the other."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scaler.core.step import DEFAULT_TICK_S
 from scaler.errors import ConfigError
 from scaler.settings.file import Configuration, parse_configuration
+from scaler.settings.followed import Followed
+from scaler.settings.key_map import WatchedKeyMap
 
 
 def read_configuration(path: Path | None, tick_s: float = DEFAULT_TICK_S) -> Configuration:
     """The configuration file, or an empty configuration without one. Raises ConfigError with every fault."""
-    return parse_configuration("" if path is None else _text(path), tick_s)
+    return parse_configuration("", tick_s) if path is None else WatchedFile(path, tick_s).first()
 
 
 @dataclass(slots=True)
 class WatchedFile:
-    """``faults`` are those of the newest version of the file, empty while it is the one in use."""
+    """The file at ``path`` and its key map."""
 
     path: Path
     tick_s: float = DEFAULT_TICK_S
-    faults: tuple[str, ...] = ()
-    _digest: bytes = field(default=b"", repr=False)
+    _configuration: Configuration | None = field(default=None, repr=False)
+    _file: Followed[Configuration] = field(default_factory=Followed, repr=False)
+    _key_map: WatchedKeyMap = field(default_factory=WatchedKeyMap, repr=False)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Those of the newest versions, empty while these are in use."""
+        return (*self._file.faults, *self._key_map.faults)
+
+    def current_faults(self) -> tuple[str, ...]:
+        """The faults of the newest versions."""
+        return self.faults
 
     def first(self) -> Configuration:
         """The configuration to start with. Raises ConfigError with every fault: a process does not start on a bad file."""
-        text = _text(self.path)
-        self._digest = _digest(text)
-        return parse_configuration(text, self.tick_s)
-
-    def current_faults(self) -> tuple[str, ...]:
-        """The faults of the newest version of the file."""
-        return self.faults
-
-    def changed(self) -> Configuration | None:
-        """The new configuration when the file's content has changed and is good; otherwise None, and ``faults`` may be new.
-
-        It compares content, not times: a ConfigMap volume is swapped by symbolic links, and an editor may write a file twice.
-        """
-        try:
-            text = _text(self.path)
-        except ConfigError as error:
-            self.faults, self._digest = error.faults, b""
-            return None
-        if (digest := _digest(text)) == self._digest:
-            return None
-        self._digest = digest
-        try:
-            fresh = parse_configuration(text, self.tick_s)
-        except ConfigError as error:
-            self.faults = error.faults
-            return None
-        self.faults = ()
+        fresh = self.changed()
+        if fresh is None or self.faults:
+            raise ConfigError(*self.faults)
         return fresh
 
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text") from None
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+    def changed(self) -> Configuration | None:
+        """The new configuration when something has changed and is good; otherwise None, and ``faults`` may be new."""
+        fresh = self._file.changed(self.path, lambda text: parse_configuration(text, self.tick_s))
+        now = self._configuration if fresh is None else fresh
+        if now is None:
+            return None
+        self._configuration = now
+        others = self._key_map.changed(now.key_map, now.catalog.classes)
+        if fresh is None and not others:
+            return None
+        return replace(now, trust=replace(now.trust, owners=self._key_map.owners))

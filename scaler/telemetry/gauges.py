@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from scaler.core.admission import as_of
 from scaler.core.decision import Decision
-from scaler.core.model import Absent, Pressure, Signal, known
+from scaler.core.model import Absent, GateMode, Pressure, Signal, known
 from scaler.core.retry import age_s
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
         "profile_mismatch_ratio",
         "How far live latency or the mix of tokens is from the load test; 0: as it says",
         lambda d, _: _mismatch(d),
+    ),
+    (
+        "would_admit_ratio",
+        "Smallest share of a class to admit, whether its gate is enforced or not",
+        lambda d, _: min(verdict.admit_ratio for verdict in d.classes),
     ),
     ("saturation_ratio", "Ongoing requests over what is safe", lambda d, _: d.estimate.saturation_ratio),
     ("eta_seconds", "P90 of the time until the next replica is ready", lambda d, _: d.estimate.eta_s),
@@ -118,12 +123,15 @@ def _phases(decisions: Iterable[Decision]) -> Metric:
 
 def _by_class(decisions: Iterable[Decision]) -> Iterator[Metric]:
     labels = (*WORKLOAD, "class")
-    admit = GaugeMetricFamily("slo_scaler_admit_ratio", "Share of the class to admit", labels=labels)
+    text = (
+        "Share of the class to admit; 1 unless its gate is enforced"  # whoever reads it acts on it, and knows no gate
+    )
+    admit = GaugeMetricFamily("slo_scaler_admit_ratio", text, labels=labels)
     left = GaugeMetricFamily("slo_scaler_remaining_budget_seconds", "TTFT budget less queue wait", labels=labels)
     for decision in decisions:
         for verdict in decision.classes:
             label = (decision.key.namespace, decision.key.name, verdict.name)
-            admit.add_metric(label, verdict.admit_ratio)
+            admit.add_metric(label, verdict.admit_ratio if verdict.gate is GateMode.ENFORCE else 1.0)
             if verdict.remaining_budget_s is not None:
                 left.add_metric(label, verdict.remaining_budget_s)
     yield admit

@@ -120,6 +120,7 @@ def test_a_second_of_age_is_a_thousand_milliseconds():
     assert state_headers(RED, CHAT, RED.observed_at + 1.5) == {
         "X-Backpressure-State": Pressure.RED.value,
         "X-Backpressure-Admit": "0.05",
+        "X-Backpressure-Gate": "enforce",
         "X-Backpressure-Age-Ms": "1500",
         "X-Backpressure-Seq": "19",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from types import MappingProxyType
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from scaler.backpressure.admit import Admit, paths, routes
+from scaler.backpressure.asked import Owner, Trust
 from scaler.core.counted import ClassCounted
 from scaler.core.model import GateMode, ShedStatus
 from tests.support import decisions as made
@@ -20,9 +22,9 @@ PATH = "/v1/admit/prod/llama"
 RED, NONE_READY = made.red(), made.nothing_ready()
 
 
-def app_of(gate: Gated, failed: Failures | None = None) -> web.Application:
+def app_of(gate: Gated, failed: Failures | None = None, trust=Trust) -> web.Application:
     app = web.Application()
-    app.add_routes(routes(Admit(gate.gates, failed or Failures())))
+    app.add_routes(routes(Admit(gate.gates, failed or Failures(), trust)))
     return app
 
 
@@ -103,6 +105,19 @@ async def test_the_class_is_that_of_the_route(target, decided):
         assert (await response.json())["class"] == decided
 
 
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        pytest.param(f"{PATH}/{'p' * 61_000}", {}, id="a path"),
+        pytest.param(f"{PATH}/v1/chat?{'q' * 61_000}", {}, id="a query"),
+        pytest.param(PATH, {"cookie": "c" * 61_000}, id="a header"),
+    ],
+)
+async def test_what_envoy_takes_from_a_client_gets_a_verdict_however_long_it_is(target, headers):
+    gate = Gated([made.green()])
+    assert await asked(gate, target, headers=headers) == (200, "GREEN", None, False)
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 async def test_any_method_is_answered(method):
     assert (await asked(Gated([RED]), method=method))[0] == 429
@@ -113,6 +128,18 @@ async def test_a_request_says_how_long_it_waits_and_how_often_it_was_tried():
     refused = await asked(gate, headers={"X-Stainless-Read-Timeout": "0.5", "X-Stainless-Retry-Count": "1"})
     counted = gate.gates.drain(made.KEY).classes[0]
     assert (refused, counted) == ((429, "RED", "deadline", True), ClassCounted("chat", refused=1, refused_retries=1))
+
+
+async def test_at_a_half_the_tenant_above_its_share_is_refused_and_the_other_is_served_whole():
+    trust = Trust(owners={hashlib.sha256(name.encode()).hexdigest(): Owner(name) for name in ("small", "large")})
+    halved = replace(RED, classes=tuple(replace(verdict, admit_ratio=0.5, budget_s=None) for verdict in RED.classes))
+    gate, answers = Gated([halved]), []
+    async with serving(app_of(gate, trust=lambda: trust)) as client:
+        for name in ["small", *["large"] * 9] * 2:
+            gate.clock.now += 0.11
+            async with client.get(PATH, headers={"Authorization": f"Bearer {name}"}) as response:
+                answers.append((name, response.status, response.headers.get("X-Backpressure-Reason")))
+    assert set(answers[10:]) == {("small", 200, None), ("large", 429, "tenant")}
 
 
 async def test_the_time_out_that_envoy_gives_the_check_is_not_that_of_the_request():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scaler.backpressure.asked import RETRIES, TIMEOUTS, Owner, Trust, answer_body, answer_headers, request_of
 from scaler.core.gate import Request, Verdict, Why, unknown
-from scaler.core.model import Pressure
+from scaler.core.model import GateMode, Pressure
 from scaler.core.retry import Retry
 from tests.support import decisions as made
 
@@ -109,6 +109,7 @@ def test_a_refusal_says_why_and_when_to_come_back_to_every_kind_of_client():
     assert answer_headers(REFUSED, made.red().observed_at + 1.5) == {
         "X-Backpressure-State": "RED",
         "X-Backpressure-Admit": "0",
+        "X-Backpressure-Gate": "enforce",
         "X-Backpressure-Age-Ms": "1500",
         "X-Backpressure-Seq": "19",
         "X-Backpressure-Reason": "no-capacity",
@@ -137,6 +138,14 @@ def test_one_that_is_let_in_by_a_gate_that_observes_is_told_why_but_not_to_come_
     told = answer_headers(replace(REFUSED, admit=True), 39.0)
     assert (told["X-Backpressure-Reason"], "Retry-After" in told) == ("no-capacity", False)
     assert json.loads(answer_body(replace(REFUSED, admit=True))) == {"state": "RED", "class": "chat"}
+
+
+@pytest.mark.parametrize("gate", GateMode)
+def test_the_gate_that_is_told_is_that_of_the_requests_class(gate):
+    first, second, *others = made.red().classes
+    decision = replace(made.red(), classes=(first, replace(second, gate=gate), *others))
+    told = answer_headers(replace(REFUSED, request_class=second.name, decision=decision), 39.0)
+    assert told["X-Backpressure-Gate"] == gate
 
 
 @pytest.mark.parametrize("why", [Why.UNKNOWN_WORKLOAD, Why.PENDING, Why.ERROR])

@@ -36,9 +36,9 @@ class Rpcs:
 
 
 @asynccontextmanager
-async def checking(gate: Gated, failed: Failures | None = None, rpcs: Rpcs | None = None, trust: Trust | None = None):
+async def checking(gate: Gated, failed: Failures | None = None, rpcs: Rpcs | None = None, trust=Trust):
     server = grpc.aio.server(options=OPTIONS)
-    parts = CheckParts(gate.gates, rpcs or Rpcs(), failed or Failures(), trust or Trust())
+    parts = CheckParts(gate.gates, rpcs or Rpcs(), failed or Failures(), trust)
     await mount(server, Authorization(parts))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -147,7 +147,7 @@ async def test_a_tenant_above_its_share_is_refused_with_429_whatever_status_is_c
     chosen = replace(RED, shed=ShedStatus.NO_CAPACITY)
     gate = Gated([replace(chosen, classes=tuple(replace(v, admit_ratio=0.5) for v in chosen.classes))])
     answers = []
-    async with checking(gate, trust=Trust("x-tenant")) as channel:
+    async with checking(gate, trust=lambda: Trust("x-tenant")) as channel:
         stub = pb_grpc.AuthorizationStub(channel)
         for tenant in ["small", *["large"] * 9]:
             gate.clock.now += 0.2

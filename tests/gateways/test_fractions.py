@@ -15,6 +15,7 @@ from scaler.core.model import GateMode, Pressure
 from tests.support.gateway_doors import Doors, admitting, doors, echo, nothing_ready
 from tests.support.gateways import (
     ENVOY_GRPC,
+    ENVOY_GRPC_ASKS,
     ENVOY_HTTP,
     ENVOY_HTTP_ASKS,
     GATEWAYS,
@@ -191,6 +192,15 @@ async def test_what_is_long_in_a_request_is_no_reason_to_refuse_it(gateway):
         async with at.session.post(f"{PATH}?long={'z' * 7000}") as response:
             path = response.status
     assert (headers.status, path) == (200, 200)
+
+
+@pytest.mark.parametrize("gateway", [ENVOY_HTTP_ASKS, ENVOY_GRPC_ASKS], ids=str)
+async def test_a_path_as_long_as_envoy_takes_it_gets_a_verdict(gateway):
+    async with front(gateway, admitting(1.0, Pressure.GREEN)) as at:
+        async with at.session.post(f"{PATH}?long={'z' * 55_000}") as response:
+            status = response.status
+        counted = at.scaler.counted()
+    assert (status, counted.admitted) == (200, 1)
 
 
 def retrying(text: str) -> str:

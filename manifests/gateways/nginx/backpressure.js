@@ -20,15 +20,16 @@ async function verdict(r) {
     r.return(403);
 }
 
-// The state if it is one to refuse by, else null. The header alone tells that of quiet times, without reading the body.
+// The state if it is one to refuse by, else null. The headers alone tell that of quiet times, without reading the body.
 async function pressure(r) {
     try {
-        const answer = await r.subrequest('/_backpressure/state');
-        if (answer.status !== 200 || !(Number(answer.headersOut['X-Backpressure-Admit']) < 1)) {
+        const answer = await r.subrequest('/_backpressure/state'), headers = answer.headersOut;
+        const acts = answer.status === 200 && headers['X-Backpressure-Gate'] === 'enforce';
+        if (!acts || !(Number(headers['X-Backpressure-Admit']) < 1)) {
             return null;
         }
         const told = JSON.parse(answer.responseText);
-        return told.gate === 'enforce' && told.admit_ratio >= 0 ? told : null;
+        return told.admit_ratio >= 0 ? told : null;
     } catch (error) {
         r.error('backpressure: ' + error.message);
         return null;
