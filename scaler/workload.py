@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Match, Profile
+from scaler.core.classes import BUILT_IN
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
 from scaler.core.pressure import PressureSpec, RedRule
 from scaler.core.ready_latency import ReadyLatency
@@ -93,7 +94,7 @@ class Catalog:
     """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
-    classes: Mapping[str, RequestClass] = field(default_factory=dict)
+    classes: Mapping[str, RequestClass] = field(default_factory=lambda: BUILT_IN)
     sources: Mapping[str, float] = field(default_factory=dict)
     scrapes: frozenset[str] = frozenset({"default"})
     demands: frozenset[str] = frozenset()
