@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from textwrap import fill
+from typing import Any
 
 from scaler.core.model import GateMode
 from scaler.demo.addresses import COLUMNS
@@ -15,27 +17,42 @@ TIED = "\u00a0"
 """A space at which no line is broken; it is printed as an ordinary one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What is left of a run: whether the loop worked, and what to print, as text and as JSON."""
+
+    ok: bool
+    text: str
+    json: dict[str, Any]
+
+
+def closing(summary: Summary) -> Closing:
+    """That of one fleet."""
+    return Closing(summary.ok, summary_text(summary), summary.as_json())
+
+
 def summary_text(summary: Summary) -> str:
     """What was seen, and whether the loop worked."""
     cpu = summary.cpu_cores
     return "\n".join(
         (
             "",
-            _paragraph(
+            paragraph(
                 "States", " -> ".join(f"{entered.state}{TIED}{entered.at_s:.0f}{TIED}s" for entered in summary.states)
             ),
-            _paragraph("Requests", _requests(summary)),
-            _paragraph("In time", _attained(summary)),
-            _paragraph("Compare", _other(summary)),
+            paragraph("Requests", _requests(summary)),
+            paragraph("In time", _attained(summary)),
+            paragraph("Compare", _other(summary)),
             *_table(summary),
-            _paragraph("KEDA", _calls(summary.rpcs)),
-            _paragraph("CPU", f"{cpu.fleet:.2f} cores the fleet, {cpu.rest:.2f} scaler, gateway and clients"),
-            _paragraph("Result", _verdict(summary)),
+            paragraph("KEDA", _calls(summary.rpcs)),
+            paragraph("CPU", f"{cpu.fleet:.2f} cores the fleet, {cpu.rest:.2f} scaler, gateway and clients"),
+            paragraph("Result", _verdict(summary)),
         )
     )
 
 
-def _paragraph(label: str, text: str) -> str:
+def paragraph(label: str, text: str) -> str:
+    """A label and its text beside it."""
     first, rest = f"{label:<{LABEL_COLUMNS}}", " " * LABEL_COLUMNS
     told = fill(
         text, COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
@@ -60,8 +77,8 @@ def _attained(summary: Summary) -> str:
 
 def _shares(score: Score, *, observed: bool) -> Iterator[str]:
     if not observed:  # else they are the same
-        yield f"{_percent(score.attained_of_admitted_ratio)} of the admitted requests"
-    yield f"{_percent(score.attained_ratio)} of all offered"
+        yield f"{percent(score.attained_of_admitted_ratio)} of the admitted requests"
+    yield f"{percent(score.attained_ratio)} of all offered"
 
 
 def _p95(score: Score) -> str:
@@ -73,7 +90,7 @@ def _p95(score: Score) -> str:
 def _other(summary: Summary) -> str:
     """How to see the same burst with the gate set the other way."""
     usual = Scenario()
-    options = [] if _observed(summary) else ["--gate observe"]
+    options = [] if _observed(summary) else ["--observe"]
     options += [] if summary.seconds == usual.seconds else [f"--seconds {summary.seconds:g}"]
     options += [] if summary.seed == usual.seed else [f"--seed {summary.seed}"]
     which = "with" if _observed(summary) else "without"
@@ -107,9 +124,9 @@ def _row(phase: PhaseScore, *, observed: bool) -> str:
         "" if observed else f" {phase.admitted_per_s:8.1f}",
         f"{phase.desired_max}",
         f"{phase.ready_max}",
-        _percent(score.attained_ratio),
+        percent(score.attained_ratio),
     )
-    return cells if observed else f"{cells} {_percent(score.attained_of_admitted_ratio):>9}"
+    return cells if observed else f"{cells} {percent(score.attained_of_admitted_ratio):>9}"
 
 
 def _calls(rpcs: Rpcs) -> str:
@@ -131,5 +148,6 @@ def _observed(summary: Summary) -> bool:
     return summary.gate == GateMode.OBSERVE
 
 
-def _percent(ratio: float | None) -> str:
+def percent(ratio: float | None) -> str:
+    """A share as it is printed; a dash for that of nothing."""
     return "-" if ratio is None else f"{100 * ratio:.1f} %"

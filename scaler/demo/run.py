@@ -6,7 +6,7 @@ import asyncio
 import io
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -20,13 +20,14 @@ from scaler.core.decision import Decision
 from scaler.core.model import GateMode
 from scaler.demo import scenario as numbers
 from scaler.demo.addresses import Addresses, addresses
+from scaler.demo.closing import Closing, closing
 from scaler.demo.cluster import DemoFailed, FleetReplicas, fleet_process
 from scaler.demo.fleet import FleetPlan
 from scaler.demo.gateway import Gateway
 from scaler.demo.keda import Keda, Rhythm
 from scaler.demo.scenario import KEY, Scenario, arrivals
-from scaler.demo.summary import Cpu, Record, Rpcs, Sample, Summary, summarize
-from scaler.demo.traffic import Traffic
+from scaler.demo.summary import Cpu, Record, Rpcs, Sample, summarize
+from scaler.demo.traffic import Outcome, Traffic
 from scaler.demo.watch import Sights, Watch
 from scaler.settings import Ports, parse_configuration
 
@@ -67,22 +68,41 @@ class _Cast:
 
 @dataclass(slots=True)
 class Stage:
-    """A demo that is up. ``log`` is the end of the scaler's log."""
+    """A demo that is up."""
 
     scenario: Scenario
-    log: Tail
+    _log: Tail = field(repr=False)
     _cast: _Cast = field(repr=False)
     _record: Record | None = field(default=None, repr=False)
+
+    @property
+    def log(self) -> str:
+        """The end of the scaler's log."""
+        return self._log.text()
 
     @property
     def at(self) -> Addresses:
         """Where it answers."""
         return self._cast.at
 
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        """What has become of requests so far."""
+        return self._cast.traffic.outcomes
+
+    @property
+    def record(self) -> Record | None:
+        """What was seen of the play; None before anything was."""
+        return self._record if self._record is not None and self._record.samples else None
+
+    async def decided(self) -> None:
+        """Wait for the first decision, but not for ever: that it is missing then shows in the summary."""
+        await _until(lambda: _decided(self._cast.bound.board))
+
     async def play(self, show: Callable[[Sample], None]) -> None:
         """Play the scenario, once. ``show`` is given what is seen. Cancelled, it still keeps what was seen until then."""
         clock, cast = asyncio.get_running_loop().time, self._cast
-        await _until(lambda: _decided(cast.bound.board))
+        await self.decided()
         started_at, own_cpu_s, fleet_cpu_s = clock(), time.process_time(), cast.replicas.cpu_s
         watch = Watch(Sights(cast.bound.board, cast.gateway, cast.replicas, clock), started_at, show)
         watching, complete = asyncio.create_task(watch.run()), False
@@ -107,9 +127,9 @@ class Stage:
                 cut_at_s=None if complete else round(lasted_s, 2),
             )
 
-    def summary(self) -> Summary | None:
+    def closing(self) -> Closing | None:
         """What was seen; None before anything was."""
-        return None if self._record is None or not self._record.samples else summarize(self._record)
+        return None if self.record is None else closing(summarize(self.record))
 
 
 @asynccontextmanager
@@ -167,7 +187,6 @@ async def _until_ready(replicas: FleetReplicas) -> None:
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    """Wait for it, but not for ever: what is missing then shows in the summary."""
     for _ in range(LOOKS):
         if true():
             return

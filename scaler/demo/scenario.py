@@ -7,6 +7,7 @@ from random import Random
 
 from scaler.core.model import GateMode, WorkloadKey
 from scaler.sim import Coefficients, EngineLimits
+from scaler.sim.clients import SDKS, Sdk
 
 KEY = WorkloadKey("demo", "llm")
 MODEL = "demo-llm"
@@ -78,11 +79,15 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run. ``seconds`` is how long traffic lasts; ``seed`` decides arrivals, lengths, starts and the gateway's dice."""
+    """One run. ``seconds`` is how long traffic lasts; ``seed`` decides arrivals, lengths, starts and the gateway's dice.
+
+    ``retries``: clients who are refused come back as their libraries do, which are those of ``scaler.sim.clients`` in turn.
+    """
 
     seconds: float = 90.0
     seed: int = 1
     gate: GateMode = GateMode.ENFORCE
+    retries: bool = False
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -114,11 +119,12 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request of a client: when, in seconds from the start of traffic, and its lengths in tokens."""
+    """One request of a client: when, in seconds from the start of traffic, and its lengths in tokens. Without ``sdk``: tried once."""
 
     at_s: float
     prompt_tokens: int
     output_tokens: int
+    sdk: Sdk | None = None
 
 
 def arrivals(scenario: Scenario) -> tuple[Arrival, ...]:
@@ -129,5 +135,6 @@ def arrivals(scenario: Scenario) -> tuple[Arrival, ...]:
         at_s, highest = phase.start_s, max(phase.from_per_s, phase.to_per_s)
         while (at_s := at_s + random.expovariate(highest)) < phase.end_s:
             if random.random() * highest < phase.per_s(at_s):  # thinned where the rate is below the highest
-                found.append(Arrival(at_s, random.randint(100, 300), random.randint(60, 140)))
+                sdk = SDKS[len(found) % len(SDKS)] if scenario.retries else None
+                found.append(Arrival(at_s, random.randint(100, 300), random.randint(60, 140), sdk))
     return tuple(found)

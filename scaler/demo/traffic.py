@@ -1,11 +1,12 @@
-"""Clients: they send when the arrivals say, stream the answer, note their latencies, and never try again."""
+"""Clients: they send when the arrivals say, come back when they are refused if their library does, stream the answer, note latencies."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from random import Random
 
 import aiohttp
 
@@ -13,6 +14,7 @@ from scaler.control.ports import Clock
 from scaler.demo.gateway import Gateway
 from scaler.demo.openai import CHARACTERS_PER_TOKEN
 from scaler.demo.scenario import MODEL, Arrival
+from scaler.sim.clients import retry_s
 
 PATIENCE_S = 8.0
 """How long the last requests may still run when no more are sent, in seconds."""
@@ -21,7 +23,7 @@ LAST_TOKEN = b'"finish_reason":"length"'
 
 
 class Ending(StrEnum):
-    """How a request ended. UNFINISHED: the demo was over first."""
+    """How a request ended. REFUSED: for good. UNFINISHED: the demo was over first."""
 
     COMPLETED = "completed"
     REFUSED = "refused"
@@ -31,12 +33,17 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One request as its client saw it. ``at_s`` counts from the start of traffic; latencies are seconds, None where there is none."""
+    """One request as its client saw it. ``at_s`` counts from the start of traffic; latencies are seconds, None where there is none.
+
+    TTFT counts from the attempt that was let in. ``tried``: how many were refused before that, ``away_s``: how long these took.
+    """
 
     at_s: float
     ending: Ending
     ttft_s: float | None = None
     tpot_s: float | None = None
+    tried: int = 0
+    away_s: float = 0.0
 
 
 class Traffic:
@@ -48,6 +55,7 @@ class Traffic:
         self._gateway = gateway
         self.session = session
         self._clock = clock
+        self._jitter = Random("clients")
 
     async def play(self, arrivals: Iterable[Arrival], started_at: float) -> None:
         """Send each request at its time after ``started_at``, whatever became of those before it.
@@ -58,9 +66,6 @@ class Traffic:
         try:
             for arrival in arrivals:
                 await asyncio.sleep(max(0.0, started_at + arrival.at_s - self._clock()))
-                if not self._gateway.admit(self._clock()):
-                    self.outcomes.append(Outcome(arrival.at_s, Ending.REFUSED))
-                    continue
                 task = asyncio.create_task(self._request(arrival))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
@@ -70,17 +75,37 @@ class Traffic:
             await _ended(set(tasks))
 
     async def _request(self, arrival: Arrival) -> None:
-        outcome = Outcome(arrival.at_s, Ending.UNFINISHED)
+        outcome, asked_at = Outcome(arrival.at_s, Ending.UNFINISHED), self._clock()
         try:
-            with self._gateway.routed() as endpoint:
-                if endpoint is None:
-                    outcome = Outcome(arrival.at_s, Ending.FAILED)
-                    return
-                outcome = await self._stream(f"http://{endpoint.address}/v1/completions", arrival)
-        except (aiohttp.ClientError, TimeoutError):
-            outcome = Outcome(arrival.at_s, Ending.FAILED)
+            tried = await self._let_in(arrival)
+            if tried is None:
+                outcome = Outcome(arrival.at_s, Ending.REFUSED)
+                return
+            away_s = self._clock() - asked_at if tried else 0.0
+            outcome = replace(await self._routed(arrival), tried=tried, away_s=away_s)
         finally:
             self.outcomes.append(outcome)
+
+    async def _let_in(self, arrival: Arrival) -> int | None:
+        """After how many refusals the gateway lets it in; None: its client gives up."""
+        tried = 0
+        while (refused := self._gateway.ask(tried, self._clock())) is not None:
+            sdk = arrival.sdk
+            wait_s = None if sdk is None else retry_s(sdk, refused, tried, self._jitter.random())
+            if wait_s is None:
+                return None
+            await asyncio.sleep(wait_s)
+            tried += 1
+        return tried
+
+    async def _routed(self, arrival: Arrival) -> Outcome:
+        try:
+            with self._gateway.routed() as endpoint:
+                if endpoint is not None:
+                    return await self._stream(f"http://{endpoint.address}/v1/completions", arrival)
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        return Outcome(arrival.at_s, Ending.FAILED)
 
     async def _stream(self, url: str, arrival: Arrival) -> Outcome:
         body = {

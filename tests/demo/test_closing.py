@@ -48,10 +48,10 @@ def test_it_says_what_was_in_time_of_what_was_admitted_and_of_what_was_offered()
 
 
 def test_it_names_the_command_that_shows_the_same_burst_without_shedding() -> None:
-    assert "the same burst without shedding: slo-scaler demo --gate observe req/s" in words(RECORD)
+    assert "the same burst without shedding: slo-scaler demo --observe req/s" in words(RECORD)
     other = replace(RECORD, scenario=Scenario(45.0, 7))
     text = summary_text(summarize(other))
-    assert "slo-scaler demo --gate observe --seconds 45 --seed 7\n" in text, "on one line, to be pasted"
+    assert "slo-scaler demo --observe --seconds 45 --seed 7\n" in text, "on one line, to be pasted"
 
 
 def test_a_gate_that_observes_would_have_refused_and_admitted_nobody() -> None:

@@ -7,12 +7,19 @@ import pytest
 from scaler.core.model import GateMode
 from scaler.demo.scenario import COMPRESSIONS, CONFIGURATION, KEY, LIMITS, SAFE_CONCURRENCY, TICK_S, Scenario, arrivals
 from scaler.settings import parse_configuration
+from scaler.sim.clients import SDKS
 from scaler.workload import parse_workload
 
 
 def test_a_seed_decides_every_arrival() -> None:
     assert arrivals(Scenario(seed=3)) == arrivals(Scenario(seed=3))
     assert arrivals(Scenario(seed=3)) != arrivals(Scenario(seed=4))
+
+
+def test_clients_who_come_back_send_the_same_and_use_every_library() -> None:
+    once, again = arrivals(Scenario(seed=3)), arrivals(Scenario(seed=3, retries=True))
+    assert tuple(replace(arrival, sdk=None) for arrival in again) == once
+    assert {arrival.sdk for arrival in again} == set(SDKS)
 
 
 @pytest.mark.parametrize("seconds", [45.0, 90.0, 600.0])

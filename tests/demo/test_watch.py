@@ -9,7 +9,7 @@ import pytest
 from scaler.control.board import Board
 from scaler.core.model import GateMode, Pressure, WorkloadKey
 from scaler.demo.cluster import FleetReplicas
-from scaler.demo.gateway import Gateway
+from scaler.demo.gateway import Gateway, Told
 from scaler.demo.watch import Sights, Watch
 
 KEY = WorkloadKey("demo", "llm")
@@ -40,12 +40,12 @@ def watch(gateway: Gateway, clock: Hand, session: aiohttp.ClientSession) -> Watc
 async def test_all_rates_are_of_the_same_two_seconds(gate, session) -> None:
     clock = Hand()
     gateway = Gateway(KEY, tuple, enforce=gate is GateMode.ENFORCE, seed=1)
-    gateway.hear(0.25, clock.now)
+    gateway.hear(Told(0.25), clock.now)
     watching = watch(gateway, clock, session)
     rates = [watching.look()]
     for _ in range(8):
         for _ in range(10):
-            gateway.admit(clock.now)
+            gateway.ask(0, clock.now)
         clock.now += 0.5
         rates.append(watching.look())
     assert (rates[0].offered_per_s, rates[0].admitted_per_s) == (0.0, 0.0), "nothing can be said of no time"
