@@ -84,7 +84,8 @@ lock: ## Recompute the locks (UPGRADE=--upgrade takes newer releases)
 	$(COMPILE) pyproject.toml --group dev -c $(LOCKS)/runtime.txt -o $(LOCKS)/dev.txt && \
 	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt
 
-manifests: $(STAMP) ## Render manifests/install.yaml
+manifests: $(STAMP) ## Write alerts and dashboards (RUNBOOKS=https://... is where docs/runbooks.md lies), render manifests/install.yaml
+	@$(BIN)/python -m scaler.report.monitoring manifests/components/monitoring $(RUNBOOKS)
 	@$(BIN)/kubectl kustomize manifests/overlays/cluster-wide > manifests/install.yaml
 
 debian-deps: ## Install the Debian packages that the build and the tests need, if any is missing (root)

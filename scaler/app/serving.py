@@ -46,8 +46,10 @@ from scaler.sources.targets import ConfiguredReplicas
 from scaler.store import FileStore, WholeState
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
+from scaler.telemetry.conditions import OnConditions
 from scaler.telemetry.gauges import AtGates
 from scaler.telemetry.libraries import listened_to
+from scaler.telemetry.objectives import OnObjectives
 
 GRACE_S = 5.0
 SWEEP_EVERY_S = 60.0
@@ -217,7 +219,12 @@ async def _listen_authz(at: _Listening) -> int:
 async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     """Serve gateways, with TLS if it is configured, and operators, without: kubelet and Prometheus ask there. The two ports."""
     reporter, gates = at.reporter, at.gates
-    reporter.registry.register(AtGates(gates.counted, lambda: gates.let_in_unknown))
+    for collector in (
+        AtGates(gates.counted, lambda: gates.let_in_unknown),
+        OnConditions(view.board),
+        OnObjectives(view.board, view.workloads.specs),
+    ):
+        reporter.registry.register(collector)
     checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
     ops = Ops(
         view,

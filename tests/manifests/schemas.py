@@ -31,6 +31,7 @@ ANNOTATIONS = {
     "scaledobject.keda.sh/transfer-hpa-ownership",
     "serving.kserve.io/autoscalerClass",
     "serving.kserve.io/deploymentMode",
+    "grafana_folder",
 }
 """Annotations that somebody acts upon: a misspelt one would do nothing, silently."""
 
@@ -83,6 +84,11 @@ KEYS: dict[tuple[str, str], set[str]] = {
         *("isCA", "commonName", "secretName", "duration", "renewBefore", "usages[]", "dnsNames[]"),
         *("privateKey.algorithm", "privateKey.size", "privateKey.rotationPolicy"),
         *("issuerRef.group", "issuerRef.kind", "issuerRef.name"),
+    },
+    ("monitoring.coreos.com/v1", "PrometheusRule"): {
+        *(f"groups[].{key}" for key in ("name", "interval")),
+        *(f"groups[].rules[].{key}" for key in ("record", "alert", "expr", "for", "labels")),
+        *(f"groups[].rules[].annotations.{key}" for key in ("summary", "description", "runbook_url")),
     },
     ("monitoring.coreos.com/v1", "PodMonitor"): {
         *(f"selector.{key}" for key in _SELECTOR),
