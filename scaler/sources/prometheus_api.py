@@ -8,12 +8,15 @@ retry (the next poll is the retry), and the bounds of ``prometheus_http``.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import requests
@@ -73,8 +76,25 @@ class Answer:
     partial: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Instants of the server's clock: each ``step_s`` from ``begins_at`` to ``ends_at``, in whole seconds."""
+
+    begins_at: int
+    ends_at: int
+    step_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One number over the instants of a grid, by their index; those without a finite number are not there. ``partial`` as above."""
+
+    values: Mapping[int, float] = field(default_factory=dict)
+    partial: str = ""
+
+
 class PrometheusApi:
-    """Asks one Prometheus. ``query`` blocks and belongs into ``off_loop``; ``close`` when nobody asks any more."""
+    """Asks one Prometheus. Queries block and belong into ``off_loop`` where more is done. ``close`` when nobody asks any more."""
 
     def __init__(self, settings: PrometheusSettings, clock: Clock) -> None:
         """Opens nothing yet. ``clock`` gives monotonic seconds and is called from threads too."""
@@ -97,11 +117,18 @@ class PrometheusApi:
 
     def query(self, promql: str, deadline: float, at: float | None = None) -> Answer:
         """An instant query, at the server's time ``at`` or now. Raises SourceError with one short phrase, and nothing else."""
+        return self._asked(partial(_Lane.query, promql=promql, at=at), deadline)
+
+    def query_range(self, promql: str, grid: Grid, deadline: float) -> Course:
+        """What a query that gives one number gave at each instant of a grid. Raises SourceError likewise."""
+        return self._asked(partial(_Lane.query_range, promql=promql, grid=grid), deadline)
+
+    def _asked(self, ask: Callable[[_Lane, float], T], deadline: float) -> T:
         left_s = deadline - self.clock()
         if left_s <= 0:
             raise self.late()
         try:
-            return self._lane().query(promql, {} if at is None else {"time": repr(at)}, left_s)
+            return ask(self._lane(), left_s)
         except requests.exceptions.Timeout:
             raise self.late() from None
         except (requests.exceptions.RequestException, OSError, UnicodeError) as error:
@@ -147,15 +174,27 @@ class _Lane:
         for prefix in ("http://", "https://", self._connect.url):  # the library has mounted one of its own
             self._session.mount(prefix, self._adapter)
 
-    def query(self, promql: str, params: dict[str, str], left_s: float) -> Answer:
+    def query(self, left_s: float, promql: str, at: float | None) -> Answer:
+        params = {"timeout": f"{left_s:.3f}"} | ({} if at is None else {"time": repr(at)})
+        ask = partial(self._connect.custom_query, promql, params=params, timeout=left_s)
+        return _answer(self._result(ask, left_s), self._adapter.answer)
+
+    def query_range(self, left_s: float, promql: str, grid: Grid) -> Course:
+        begins_at, ends_at = (datetime.fromtimestamp(at, UTC) for at in (grid.begins_at, grid.ends_at))
+        params = {"timeout": f"{left_s:.3f}"}
+        ask = partial(
+            self._connect.custom_query_range, promql, begins_at, ends_at, str(grid.step_s), params, timeout=left_s
+        )
+        return _course(self._result(ask, left_s), grid, self._adapter.answer)
+
+    def _result(self, ask: Callable[[], Any], left_s: float) -> Any:
         self._adapter.begin(left_s)
         try:
-            result = self._connect.custom_query(promql, params={**params, "timeout": f"{left_s:.3f}"}, timeout=left_s)
+            return ask()
         except PrometheusApiClientException:
             raise SourceError(refusal(self._adapter.answer)) from None
         except (KeyError, TypeError, AttributeError, RecursionError, requests.exceptions.JSONDecodeError):
             raise SourceError(fault(self._adapter.answer)) from None
-        return _answer(result, self._adapter.answer)
 
     def close(self) -> None:
         self._session.close()
@@ -176,20 +215,39 @@ def _version(path: str) -> tuple[int, int, int]:
 
 def _answer(result: Any, response: Decoded) -> Answer:
     """A vector, or a scalar as a vector of one without labels."""
-    document = response.document
-    if document.get("status") != "success":
-        raise SourceError(said(document) or "status is not success")
-    warnings = document.get("warnings")
-    if not warnings and document.get("isPartial") is True:
-        warnings = ["the server says so"]  # as VictoriaMetrics does
-    partial = short("; ".join(map(str, warnings))) if isinstance(warnings, list) else ""
+    lacks = _lacks(response.document)
     if response.evaluated_at is not None or not result:
-        return Answer(tuple(result), response.evaluated_at, partial)
+        return Answer(tuple(result), response.evaluated_at, lacks)
     try:  # a scalar, or a vector that is spelled in another order
         rows = (
             [({**row["metric"]}, row["value"]) for row in result] if isinstance(result[0], Mapping) else [({}, result)]
         )
         samples = tuple(Sample(labels, float(value)) for labels, (_, value) in rows)
-        return Answer(samples, float(rows[0][1][0]), partial)
+        return Answer(samples, float(rows[0][1][0]), lacks)
     except (KeyError, IndexError, TypeError, ValueError):
         raise SourceError("result is no vector of numbers") from None
+
+
+def _course(result: Any, grid: Grid, response: Decoded) -> Course:
+    """A matrix of at most one series."""
+    lacks = _lacks(response.document)
+    if not result:
+        return Course(partial=lacks)
+    if len(result) > 1:
+        raise SourceError(f"{len(result)} series instead of one")
+    try:
+        points = [(float(at), float(value)) for at, value in result[0]["values"]]
+        values = {round((at - grid.begins_at) / grid.step_s): value for at, value in points if math.isfinite(value)}
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise SourceError("result is no matrix of numbers") from None
+    return Course(values, lacks)
+
+
+def _lacks(document: Any) -> str:
+    """What an answer says that it lacks. Raises SourceError for one that is no success."""
+    if document.get("status") != "success":
+        raise SourceError(said(document) or "status is not success")
+    warnings = document.get("warnings")
+    if not warnings and document.get("isPartial") is True:
+        warnings = ["the server says so"]  # as VictoriaMetrics does
+    return short("; ".join(map(str, warnings))) if isinstance(warnings, list) else ""

@@ -1,8 +1,8 @@
 """What happened, as JSON log lines and Prometheus metrics.
 
 A line is written when a decision changes, not every tick, and holds all inputs that recompute it (``core.plain.restore`` and
-``core.explain.recompute``). Gauges are read off the board when Prometheus asks, so a thousand workloads cost nothing a tick. Metadata
-values never come near this module.
+``core.explain.recompute``). In between a short line follows a load that moves, so that a log can be replayed. Gauges are read off the
+board when Prometheus asks, so a thousand workloads cost nothing a tick. Metadata values never come near this module.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from scaler.telemetry.counts import Counts
 from scaler.telemetry.gauges import WORKLOAD, OnBoard
 from scaler.telemetry.libraries import LibraryError
 from scaler.telemetry.lines import lines_to
+from scaler.telemetry.load import Load, due, load_of
 from scaler.telemetry.seldom import Seldom
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class _Memory:
     """What was last told of one workload, and what was counted."""
 
     told: object = None
+    load: tuple[float, Load] | None = None
     mismatched: frozenset[str] = frozenset()
     seldom: Seldom = field(default_factory=Seldom)
     scrape_failures: int = 0
@@ -106,10 +108,12 @@ class Reporter:
         if isinstance(outcome, Pending):
             self._pending(memory, outcome)
             return
-        told = _told(outcome)
+        told, now = _told(outcome), self._clock()
         if told != memory.told:
-            memory.told = told
-            self._write("info", "decision", outcome.key, **_decision_line(outcome, self._clock()))
+            memory.told, memory.load = told, (now, load_of(outcome))
+            self._write("info", "decision", outcome.key, **_decision_line(outcome, now))
+        elif not outcome.blind:
+            self._follow(memory, outcome, now)
         self._mismatched(memory, outcome)
         self._failing(memory, outcome)
 
@@ -193,6 +197,13 @@ class Reporter:
         if held is not None:
             self._write("info", "pending", pending.key, why=pending.why, suppressed=held)
 
+    def _follow(self, memory: _Memory, decision: Decision, now: float) -> None:
+        """A short line when the load has moved and nothing was decided anew."""
+        load = load_of(decision)
+        if due(memory.load, load, now):
+            memory.load = now, load
+            self._write("info", "load", decision.key, desired=decision.desired, load=load)
+
     def _mismatched(self, memory: _Memory, decision: Decision) -> None:
         """A line when a replica or its load begins to differ from its profile, and when that is over."""
         found = [finding for finding in decision.findings if finding.code in ON_PROFILES]
@@ -248,6 +259,7 @@ def _decision_line(decision: Decision, now: float) -> dict[str, object]:
         "gate": decision.gate,
         "blind": decision.blind,
         "age_s": age_s(decision, now),
+        "load": load_of(decision),
         "inputs": decision.recommendation.inputs,
         "shape": decision.shaped.inputs,
         "classes": decision.classes,
