@@ -11,6 +11,7 @@ import typer
 
 from scaler import __version__
 from scaler.cli.calibrate import calibrate
+from scaler.cli.check import check
 from scaler.cli.demo import demo
 from scaler.cli.explain import explain
 from scaler.cli.serve import serve
@@ -41,7 +42,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (serve, demo, explain, calibrate):
+for command in (serve, demo, explain, calibrate, check):
     app.command()(command)
 
 
