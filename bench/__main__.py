@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import gateways, memory, parse, prometheus, replica, rpc, tick
+from bench import backpressure, gateways, memory, parse, prometheus, replay, replica, rpc, tick
 
 BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "parse": parse.run,
@@ -14,6 +14,8 @@ BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "tick": tick.run,
     "memory": memory.run,
     "replica": replica.run,
+    "backpressure": backpressure.run,
+    "replay": replay.run,
     "gateways": gateways.run,
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Collection
 from heapq import heappop, heappush
 
-from scaler.sim.values import Request, RequestId
+from scaler.sim.values import EngineLimits, Request, RequestId
 
 NEVER = -1
 
@@ -42,6 +44,10 @@ class Sequence:
         return self.last_step != NEVER
 
 
+Chunks = Collection[tuple[Sequence, int]]
+"""Prompts in one step, with how many tokens of each."""
+
+
 class Batch:
     """Who runs, in order of admission, and when each is done. Mutable, owned by a replica.
 
@@ -49,10 +55,11 @@ class Batch:
     by it knows the next that is done.
     """
 
-    __slots__ = ("_decode_steps", "_last_tokens", "_running", "context", "decoding", "partial", "reserved")
+    __slots__ = ("_decode_steps", "_last_tokens", "_running", "context", "decoding", "partial", "reserved", "size")
 
     def __init__(self) -> None:
         """Nobody."""
+        self.size = 0  # sequences running, those in prefill included
         self.decoding = 0
         self.context = 0  # KV tokens that the decoding sequences need in their next step
         self.reserved = 0  # KV tokens of those in prefill: a prompt is reserved whole
@@ -60,10 +67,6 @@ class Batch:
         self._decode_steps = 0
         self._last_tokens: list[tuple[int, int, Sequence]] = []
         self._running: dict[RequestId, Sequence] = {}
-
-    def __len__(self) -> int:
-        """Sequences running, those in prefill included."""
-        return len(self._running)
 
     def __contains__(self, sequence: Sequence) -> bool:
         """Whether it runs."""
@@ -91,8 +94,27 @@ class Batch:
     def admit(self, sequence: Sequence) -> None:
         """Start to prefill: its prompt, and after a preemption what it had generated."""
         self._running[sequence.request.id] = sequence
+        self.size += 1
         sequence.reserved = sequence.to_prefill
         self.reserved += sequence.reserved
+
+    def prefill(self, waiting: deque[Sequence], limits: EngineLimits, at: float) -> Chunks:
+        """The prefill of the next step: first the prompt under way, then whoever of those waiting can be admitted ``at`` its start."""
+        budget = limits.token_budget - self.decoding
+        chunks: list[tuple[Sequence, int]] = []
+        if self.partial is not None:
+            chunks.append((self.partial, min(self.partial.to_prefill, budget)))
+            budget -= chunks[0][1]
+        free = limits.kv_tokens - self.kv_tokens
+        while waiting and budget > 0 and self.size < limits.max_num_seqs and waiting[0].to_prefill <= free:
+            sequence = waiting.popleft()
+            if sequence.scheduled_at is None:
+                sequence.scheduled_at = at
+            self.admit(sequence)
+            free -= sequence.to_prefill
+            chunks.append((sequence, min(sequence.to_prefill, budget)))
+            budget -= chunks[-1][1]
+        return chunks
 
     def prefilled(self, sequence: Sequence, tokens: int) -> bool:
         """Credit a chunk; True when that was the last, whose step also gives an output token."""
@@ -117,9 +139,12 @@ class Batch:
         self.context += tokens
         return tokens
 
-    def take_done(self) -> list[Sequence]:
+    def take_done(self) -> Collection[Sequence]:
         """Remove those whose last token has been credited, in the order in which they arrived."""
-        heap, done = self._last_tokens, []
+        heap = self._last_tokens
+        if not heap or heap[0][0] > self._decode_steps:
+            return ()
+        done: list[Sequence] = []
         while heap and heap[0][0] <= self._decode_steps:
             last_step, _, sequence = heappop(heap)
             if sequence.last_step == last_step:
@@ -129,12 +154,14 @@ class Batch:
 
     def remove(self, sequence: Sequence) -> None:
         """Give back its slot and its KV; what it generated is noted on it."""
-        del self._running[sequence.request.id]
-        if sequence.decoding:
-            sequence.generated = self.generated(sequence)
+        request = sequence.request
+        del self._running[request.id]
+        self.size -= 1
+        if sequence.last_step != NEVER:
+            sequence.generated = request.output_tokens - (sequence.last_step - self._decode_steps)
             sequence.last_step = NEVER
             self.decoding -= 1
-            self.context -= sequence.request.prompt_tokens + sequence.generated
+            self.context -= request.prompt_tokens + sequence.generated
         self.reserved -= sequence.reserved
         sequence.reserved = 0
         if self.partial is sequence:

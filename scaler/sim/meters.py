@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from itertools import accumulate
 
 from scaler.core.model import Histogram
+from scaler.sim.values import Request
 
 # Edges in seconds. The lowest edge of the queue histogram is 0.3 s: real engines are as blind below it, so we are too.
 # fmt: off
@@ -26,34 +28,47 @@ PROMPT_EDGES_TOKENS = tuple(float(step * 10**power) for power in range(5) for st
 
 
 class Accumulator:
-    """A histogram under construction: one mutable owner, read as frozen ``Histogram`` values."""
+    """A histogram under construction: one mutable owner, read as frozen ``Histogram`` values.
 
-    __slots__ = ("_counts", "_edges", "_sum")
+    ``observe`` counts one value, in the unit of the edges; it only notes it, as most engines are read far less often than they observe.
+    """
+
+    __slots__ = ("_counts", "_edges", "_fresh", "_sum", "observe")
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         """``edges`` are the finite upper bounds, ascending, each inclusive as Prometheus' ``le`` is."""
         self._edges = edges
-        self._counts = [0] * (len(edges) + 1)
+        self._counts = [0.0] * (len(edges) + 1)
         self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        """Count one value, in the unit of the edges."""
-        self._counts[bisect_left(self._edges, value)] += 1
-        self._sum += value
+        self._fresh: list[float] = []
+        self.observe: Callable[[float], None] = self._fresh.append
 
     def read(self) -> Histogram:
         """The cumulative histogram so far."""
-        return Histogram(self._edges, tuple(map(float, accumulate(self._counts))), self._sum)
+        edges, counts = self._edges, self._counts
+        for value in self._fresh:
+            counts[bisect_left(edges, value)] += 1.0
+            self._sum += value
+        self._fresh.clear()
+        return Histogram(edges, tuple(accumulate(counts)), self._sum)
 
 
 class Meters:
-    """The four histograms of one engine. As in vLLM, TTFT is fed at first tokens, the others at the finish."""
+    """The five histograms of one engine. As in vLLM, TTFT is fed at first tokens, the others at the finish."""
 
-    __slots__ = ("prompt_tokens", "queue_time", "tpot", "ttft")
+    __slots__ = ("output_tokens", "prompt_tokens", "queue_time", "tpot", "ttft")
 
     def __init__(self) -> None:
         """All empty, as after a start."""
         self.ttft = Accumulator(TTFT_EDGES_S)
         self.tpot = Accumulator(TPOT_EDGES_S)
         self.queue_time = Accumulator(QUEUE_EDGES_S)
-        self.prompt_tokens = Accumulator(PROMPT_EDGES_TOKENS)
+        self.prompt_tokens, self.output_tokens = Accumulator(PROMPT_EDGES_TOKENS), Accumulator(PROMPT_EDGES_TOKENS)
+
+    def finished(self, request: Request, queue_wait_s: float, tpot_s: float | None) -> None:
+        """Observe a finished request."""
+        self.queue_time.observe(queue_wait_s)
+        self.prompt_tokens.observe(request.prompt_tokens)
+        self.output_tokens.observe(request.output_tokens)
+        if tpot_s is not None:
+            self.tpot.observe(tpot_s)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scaler.sim.starts import Lognormal
 from scaler.sim.values import Coefficients, EngineLimits
 
 
@@ -41,3 +42,16 @@ PRESETS: dict[str, Preset] = {
     "llama-3.1-70b-4xa100": _preset((27.4, 0.098, 151.0, 54.4), 483_000, 4, large=False),
 }
 """By ``model-gpus``, all bf16."""
+
+STARTS: dict[str, Lognormal] = {
+    "sleeping": Lognormal(3.0, 8.0),
+    "8b-cached": Lognormal(60.0, 90.0),
+    "8b": Lognormal(180.0, 260.0),
+    "70b": Lognormal(240.0, 360.0),
+    "8b-cold-node": Lognormal(420.0, 700.0),
+}
+"""From pod to ready: a sleeping engine that wakes; a warm node with compile caches and without; 70B; a node that must be added first.
+
+Estimates between published numbers: vLLM's sleep mode 0.1-6 s; Tensorfuse on Llama-3.1-8B, 82 s with caches and 294 s without; BLIS
+240 s +- 30 s; GKE 3-8 min for a node. Measure yours and pass them as ``starts.Measured``.
+"""

@@ -55,7 +55,8 @@ class Replica:
         """Take in a request at ``now``. ValueError: a live id again, no tokens, or more than the KV cache holds."""
         if request.id in self._live:
             raise ValueError(f"request {request.id!r} is already here")
-        if request.prompt_tokens < 1 or request.output_tokens < 1 or request.total_tokens > self._limits.kv_tokens:
+        prompt, output = request.prompt_tokens, request.output_tokens
+        if prompt < 1 or output < 1 or prompt + output > self._limits.kv_tokens:
             raise ValueError(f"prompt and output need a token each, and at most {self._limits.kv_tokens} together")
         self._pass_time(now)
         self._submitted += 1
@@ -64,6 +65,12 @@ class Replica:
         self._entering.append(sequence)
         if self._span is not None:
             self._stop_for_arrival(self._span)
+
+    def retime(self, coefficients: Coefficients, now: float) -> None:
+        """Steps that begin after ``now`` take this long."""
+        self._pass_time(now)
+        self._interrupt(now)
+        self._cost = coefficients
 
     def cancel(self, request_id: RequestId, now: float) -> bool:
         """The client went away at ``now``: forget its request; False if it is not here. As in vLLM, no event tells.
@@ -85,6 +92,8 @@ class Replica:
     def advance(self, now: float) -> tuple[Event, ...]:
         """Let time pass until ``now``: the events since the last call, in order of time. ValueError if it went back."""
         self._pass_time(now)
+        if not self._events:
+            return ()
         events = tuple(self._events)
         self._events.clear()
         return events
@@ -93,10 +102,15 @@ class Replica:
         """When to ask again, in seconds: never later than the next first token or finish; None while idle."""
         if self._events:
             return self._now
-        if self._span is not None:
-            return self._span.end
+        if (span := self._span) is not None:
+            return span.end + self._cost.a_s if span.early else span.end
         start = self._next_start()
         return None if start is None else start + self._cost.a_s
+
+    @property
+    def ongoing(self) -> int:
+        """Requests here: entering, waiting and running."""
+        return len(self._live)
 
     @property
     def entering(self) -> int:
@@ -111,7 +125,7 @@ class Replica:
     @property
     def running(self) -> int:
         """Sequences admitted, those in prefill included."""
-        return len(self._batch)
+        return self._batch.size
 
     @property
     def kv_tokens(self) -> int:
@@ -147,11 +161,10 @@ class Replica:
     def reading(self, replica: str, now: float) -> Reading:
         """What a scrape at ``now`` says, under the name ``replica``. Events stay for the next ``advance``.
 
-        TPOT is the mean of each finished request, as load tests and ``vllm:request_time_per_output_token_seconds`` have
-        it.
+        TPOT is the mean of each finished request, as in load tests and ``vllm:request_time_per_output_token_seconds``.
         """
         self._pass_time(now)
-        counters = self.counters
+        counters, meters = self.counters, self._meters
         return Reading(
             replica=replica,
             observed_at=now,
@@ -161,10 +174,11 @@ class Replica:
             generation_tokens_total=float(counters.generation_tokens),
             preemptions_total=float(counters.preemptions),
             rejections_total=0.0,  # an engine without an admission limit queues instead
-            ttft=self._meters.ttft.read(),
-            tpot=self._meters.tpot.read(),
-            queue_time=self._meters.queue_time.read(),
-            prompt_tokens=self._meters.prompt_tokens.read(),
+            ttft=meters.ttft.read(),
+            tpot=meters.tpot.read(),
+            queue_time=meters.queue_time.read(),
+            prompt_tokens=meters.prompt_tokens.read(),
+            output_tokens=meters.output_tokens.read(),
         )
 
     def _steps_under_way(self) -> int:
@@ -173,9 +187,12 @@ class Replica:
     def _pass_time(self, now: float) -> None:
         if now < self._now:
             raise ValueError(f"time went back from {self._now} to {now}")
-        while (span := self._span or self._start_span(now)) is not None and span.end <= now:
+        span = self._span or self._start_span(now)
+        while span is not None and span.end <= now:
             self._complete(span)
-        self._enter(now)
+            span = self._start_span(now)
+        if self._entering:
+            self._enter(now)
         self._now = now
 
     def _enter(self, at: float) -> None:
@@ -185,28 +202,32 @@ class Replica:
 
     def _next_start(self) -> float | None:
         """When the next step starts if none is under way; None without work."""
-        if len(self._batch):
+        if self._batch.size:
             return self._boundary_at
         queue = self._waiting or self._entering
         return max(self._boundary_at, queue[0].entered_at) if queue else None
 
     def _start_span(self, now: float) -> Span | None:
         """Schedule the next step, once time has passed its start: until then, more may arrive at that very instant."""
-        start = self._next_start()
+        batch, cost = self._batch, self._cost
+        start = self._boundary_at if batch.size else self._next_start()
         if start is None or start >= now:
             return None
-        self._enter(start)
-        self._make_room(start)
-        batch, cost = self._batch, self._cost
-        chunks = self._chunks(start)
-        first_s = cost.a_s + cost.b_s * (batch.decoding + len(chunks)) + cost.d_s * batch.context
-        if chunks:
-            first_s += cost.c_s * sum([tokens for _, tokens in chunks])
-        self._span = span = Span(start, first_s, cost.d_s * batch.decoding, chunks)
+        if self._entering:
+            self._enter(start)
+        if batch.context + batch.reserved > self._limits.kv_tokens:
+            self._make_room(start)
+        decoding = batch.decoding
+        first_s = cost.a_s + cost.b_s * decoding + cost.d_s * batch.context
+        chunks = batch.prefill(self._waiting, self._limits, start) if self._waiting or batch.partial else ()
+        for _, tokens in chunks:
+            first_s += cost.b_s + cost.c_s * tokens
+        self._span = span = Span(start, first_s, cost.d_s * decoding, chunks)
         if not chunks:
-            until_full = (self._limits.kv_tokens - batch.context) // batch.decoding + 1
+            until_full = (self._limits.kv_tokens - batch.context) // decoding + 1
             span.extend(min(batch.steps_to_next_finish, until_full))
-            self._stop_for_arrival(span)
+            if self._entering:
+                self._stop_for_arrival(span)
         return span
 
     def _make_room(self, at: float) -> None:
@@ -218,28 +239,9 @@ class Replica:
             self._preemptions += 1
             self._events.append(Preempted(sequence.request.id, at))
 
-    def _chunks(self, at: float) -> list[tuple[Sequence, int]]:
-        """The prefill of this step, in tokens a sequence: first the prompt under way, then whoever can be admitted."""
-        batch, waiting, limits = self._batch, self._waiting, self._limits
-        budget = limits.token_budget - batch.decoding
-        chunks: list[tuple[Sequence, int]] = []
-        if batch.partial is not None:
-            chunks.append((batch.partial, min(batch.partial.to_prefill, budget)))
-            budget -= chunks[0][1]
-        free = limits.kv_tokens - batch.kv_tokens
-        while waiting and budget > 0 and len(batch) < limits.max_num_seqs and waiting[0].to_prefill <= free:
-            sequence = waiting.popleft()
-            if sequence.scheduled_at is None:
-                sequence.scheduled_at = at
-            batch.admit(sequence)
-            free -= sequence.to_prefill
-            chunks.append((sequence, min(sequence.to_prefill, budget)))
-            budget -= chunks[-1][1]
-        return chunks
-
     def _stop_for_arrival(self, span: Span) -> None:
         """End a span where the next arrival could be admitted. While others wait, what blocks them lasts as long."""
-        if self._entering and not self._waiting and len(self._batch) < self._limits.max_num_seqs:
+        if self._entering and not self._waiting and self._batch.size < self._limits.max_num_seqs:
             span.stop_at(self._entering[0].entered_at)
 
     def _interrupt(self, now: float) -> None:
@@ -291,9 +293,6 @@ class Replica:
             raise AssertionError("a request cannot finish before it started")
         queue_wait_s = scheduled_at - sequence.entered_at
         tpot_s = (at - first_token_at) / (request.output_tokens - 1) if request.output_tokens > 1 else None
-        if tpot_s is not None:
-            self._meters.tpot.observe(tpot_s)
-        self._meters.queue_time.observe(queue_wait_s)
-        self._meters.prompt_tokens.observe(float(request.prompt_tokens))
+        self._meters.finished(request, queue_wait_s, tpot_s)
         ttft_s, e2e_s = first_token_at - request.arrived_at, at - request.arrived_at
         self._events.append(Finished(request.id, at, ttft_s, tpot_s, queue_wait_s, e2e_s))

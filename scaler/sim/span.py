@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from math import sqrt
 
-from scaler.sim.batch import Sequence
+from scaler.sim.batch import Chunks
 
 
 class Span:
     """``steps`` engine steps from ``start``: the first takes ``first_s`` seconds, each later one ``growth_s`` more.
+
+    ``early``: it ends before what it was planned for, so nobody is done at its end.
 
     ``chunks`` are the prompts prefilled in it, with the tokens of each; a span with prefill has one step. Mutable,
     owned by a replica: an arrival or an abort may end it earlier. Boundaries are computed from the start each time, so
     that asking in between rounds nothing differently.
     """
 
-    __slots__ = ("chunks", "end", "first_s", "growth_s", "start", "steps")
+    __slots__ = ("chunks", "early", "end", "first_s", "growth_s", "start", "steps")
 
-    def __init__(self, start: float, first_s: float, growth_s: float, chunks: list[tuple[Sequence, int]]) -> None:
+    def __init__(self, start: float, first_s: float, growth_s: float, chunks: Chunks = ()) -> None:
         """A span of one step."""
         self.start = start
         self.first_s = first_s
         self.growth_s = growth_s
         self.chunks = chunks
+        self.early = False
         self.steps = 1
         self.end = start + first_s
 
@@ -54,7 +57,11 @@ class Span:
         if self.steps == 1 or at >= self.end:
             return
         steps = self.steps_by(at)
-        self.extend(steps + 1 if self.boundary(steps) < at else steps)
+        if self.boundary(steps) < at:
+            steps += 1
+        if steps < self.steps:
+            self.early = True
+            self.extend(steps)
 
     def cut(self, at: float) -> int:
         """Forget the steps done at ``at`` and all but the one under way; how many were done."""
@@ -62,5 +69,6 @@ class Span:
         end = self.boundary(done + 1)
         self.start = self.boundary(done)
         self.first_s = end - self.start
+        self.early |= done + 1 < self.steps
         self.steps, self.end = 1, end
         return done

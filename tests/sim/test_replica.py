@@ -138,6 +138,8 @@ def test_a_reading_is_what_a_scrape_of_a_real_engine_says() -> None:
     ttft.observe(3.0)
     prompt.observe(4.0)
     queue.observe(0.0)
+    output = Accumulator(PROMPT_EDGES_TOKENS)
+    output.observe(1.0)
     assert replica.reading("pod-1", 3.5) == Reading(
         replica="pod-1",
         observed_at=3.5,
@@ -151,6 +153,7 @@ def test_a_reading_is_what_a_scrape_of_a_real_engine_says() -> None:
         tpot=Accumulator(TPOT_EDGES_S).read(),
         queue_time=queue.read(),
         prompt_tokens=prompt.read(),
+        output_tokens=output.read(),
     )
 
 
