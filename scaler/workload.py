@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Match, Profile
+from scaler.core.capacity import AUTO, DEFAULT_HEADROOM_RATIO, Match, Profile
 from scaler.core.classes import BUILT_IN
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
 from scaler.core.pressure import PressureSpec, RedRule
@@ -35,7 +35,7 @@ DIRECT = "pods"
 """The source that asks every replica itself; others are Prometheuses that the operator named."""
 LOW_HEADROOM_RATIO = 0.1
 
-LONGEST_S, SHORTEST_S, MOST_REPLICAS, MOST_CONCURRENCY = 1e7, 1e-3, 100_000, 1e6
+LONGEST_S, SHORTEST_S, MOST_REPLICAS, MOST_CONCURRENCY, LEARNT = 1e7, 1e-3, 100_000, 1e6, 0.0
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?", re.ASCII)
 
 
@@ -50,6 +50,8 @@ Plain = BeforeValidator(_plain_number)
 Seconds = Annotated[float, Plain, Field(ge=0, le=LONGEST_S)]
 Positive = Annotated[float, Plain, Field(ge=SHORTEST_S, le=LONGEST_S)]
 Count = Annotated[int, Plain, Field(ge=0, le=MOST_REPLICAS)]
+_AUTO = WrapValidator(lambda value, number: LEARNT if value == "auto" else number(value))
+Concurrency = Annotated[float, Plain, Field(ge=0.1, le=MOST_CONCURRENCY), _AUTO]
 
 
 class TriggerMetadata(BaseModel):
@@ -61,7 +63,7 @@ class TriggerMetadata(BaseModel):
     tpot_slo_seconds: Positive | None = None
     slo_percentile: Annotated[float, Plain, Field(ge=50, le=99.9)] = 95.0
     profile: str | None = None
-    safe_concurrency: Annotated[float, Plain, Field(ge=0.1, le=MOST_CONCURRENCY)] | None = None
+    safe_concurrency: Concurrency | None = None
     headroom: Annotated[float, Plain, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM_RATIO
     engine: str = "vllm"
     source: str = DIRECT
@@ -120,6 +122,10 @@ def parse_workload(
         raise ConfigError(*faults, *_faults_of(error)) from None
     profile = _profile(parsed, catalog, faults)
     classes = _classes(parsed, catalog, faults)
+    if parsed.safe_concurrency == LEARNT and GateMode.ENFORCE in {parsed.gate, *(one.gate for one in classes)}:
+        faults.append(
+            "gate: enforce needs a load test: with safeConcurrency auto it would refuse what nobody has tried"
+        )
     within = _within(parsed, bounds)
     faults += [*_contradictions(parsed, within, bounds), *_unnamed(parsed, catalog)]
     if faults or profile is None:
@@ -137,7 +143,9 @@ def parse_workload(
         ),
         stabilize=StabilizeSpec(parsed.upscale_delay_seconds, parsed.downscale_delay_seconds, parsed.idle_seconds),
         pressure=PressureSpec(parsed.red_rule, parsed.max_queued_requests),
-        latency=_latency(parsed),
+        latency=ReadyLatency()
+        if parsed.replica_ready_seconds is None
+        else ReadyLatency(p90_s=parsed.replica_ready_seconds, origin="configuration"),
         gate=parsed.gate,
         shed=parsed.shed_status,
         tick_s=catalog.sources.get(parsed.source, catalog.tick_s),
@@ -184,7 +192,7 @@ def _profile(parsed: TriggerMetadata, catalog: Catalog, faults: list[str]) -> Pr
         )
         return None
     if parsed.safe_concurrency is not None:
-        return Profile(parsed.safe_concurrency)
+        return AUTO if parsed.safe_concurrency == LEARNT else Profile(parsed.safe_concurrency)
     names = _listed(parsed.profile)
     found = [catalog.profiles[name] for name in names if name in catalog.profiles]
     if len(found) < len(names) or not names:
@@ -258,12 +266,6 @@ def _unnamed(parsed: TriggerMetadata, catalog: Catalog) -> list[str]:
         for key, (name, known) in allowed.items()
         if name is not None and name not in known
     ]
-
-
-def _latency(parsed: TriggerMetadata) -> ReadyLatency:
-    if parsed.replica_ready_seconds is None:
-        return ReadyLatency()
-    return ReadyLatency(p90_s=parsed.replica_ready_seconds, origin="configuration")
 
 
 def _key_warnings(metadata: Mapping[str, str]) -> list[str]:

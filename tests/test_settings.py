@@ -64,7 +64,11 @@ workloads:
   prod/waits-for-keda: {targets: ["10.0.0.8:8000"]}
 """
 CATALOG = Catalog(
-    {"llama-8b-chat": Profile(100.0, 8.0, 0.15, 1000.0, "llama-8b-chat", "high", Match("H100", "0.32"))},
+    {
+        "llama-8b-chat": Profile(
+            100.0, 8.0, 0.15, 1000.0, "llama-8b-chat", "high", Match("H100", "0.32"), output_p50=200.0
+        )
+    },
     {
         **BUILT_IN,
         "chat": RequestClass("chat", ttft_s=2.0, tpot_s=0.1, floor_ratio=0.02, gate=GateMode.ENFORCE),

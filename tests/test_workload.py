@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.core.capacity import Match, Profile
+from scaler.core.capacity import AUTO, Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass, ShedStatus, WorkloadKey
 from scaler.core.pressure import PressureSpec, RedRule
 from scaler.core.ready_latency import ReadyLatency
@@ -205,6 +205,29 @@ def test_a_key_whose_value_comes_from_the_environment_counts_as_itself():
 )
 def test_a_fault_names_the_key_and_what_is_allowed(written, expected):
     assert faults({**SMALLEST, **written}) == expected
+
+
+def test_a_safe_concurrency_may_be_left_to_be_learnt():
+    assert parse_workload(KEY, {"safeConcurrency": "auto", "ttftSloSeconds": "2"}, Catalog()).profile == AUTO
+
+
+@pytest.mark.parametrize(
+    ("written", "catalog"),
+    [
+        pytest.param({"gate": "enforce"}, Catalog(), id="by-the-trigger"),
+        pytest.param(
+            {"requestClasses": "vip"},
+            Catalog(classes={"vip": RequestClass("vip", 2.0, gate=GateMode.ENFORCE)}),
+            id="by-a-class",
+        ),
+    ],
+)
+def test_a_gate_is_not_enforced_by_a_safe_concurrency_that_is_learnt(written, catalog):
+    with pytest.raises(ConfigError) as raised:
+        parse_workload(KEY, {"safeConcurrency": "auto", "ttftSloSeconds": "2", **written}, catalog)
+    assert raised.value.faults == (
+        "gate: enforce needs a load test: with safeConcurrency auto it would refuse what nobody has tried",
+    )
 
 
 def test_four_classes_need_no_configuration():

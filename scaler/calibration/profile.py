@@ -17,6 +17,7 @@ DEFAULT_PERCENTILE = 95.0
 FINEST_S = 1e-3
 """The shortest time that the configuration file takes."""
 _UNFIT = re.compile(r"[^a-z0-9.]+")
+_RELEASE = re.compile(r"v?[0-9]+(\.[0-9]+)?")
 FACTS = ("outcome", "objectives", "binding", "notes", "setup", "files")
 """What of the whole answer a profile keeps, so that it can be judged later and found out of date."""
 
@@ -79,10 +80,7 @@ def scaled_object(found: Calibration, name: str) -> str:
 def profile_of(found: Calibration, version: str) -> Mapping[str, Any]:
     """The entry of ``profiles`` in the configuration file. There must be a safe level."""
     told = body(found)
-    setup, mix = found.sweep.setup, _mix(found)
-    match = {
-        key: value for key, value in (("gpu", setup.gpu), ("engine_version", setup.engine_version)) if value is not None
-    }
+    mix, match = _mix(found), _match(found)
     tested = sorted(
         {run.tested_on for judged in found.levels for run in judged.level.runs if run.tested_on is not None}
     )
@@ -94,6 +92,14 @@ def profile_of(found: Calibration, version: str) -> Mapping[str, Any]:
     provenance["calibrated_with"] = f"slo-scaler {version}"
     entry |= {"mix": mix, "match": match or None, "confidence": told["confidence"], "provenance": provenance}
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def _match(found: Calibration) -> Mapping[str, str]:
+    """The replicas that the test holds for. Patch releases are alike: of the version major and minor count, the setup has it whole."""
+    setup = found.sweep.setup
+    release = _RELEASE.match(setup.engine_version or "")
+    told = {"gpu": setup.gpu, "engine_version": None if release is None else release[0]}
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _mix(found: Calibration) -> Mapping[str, float] | None:

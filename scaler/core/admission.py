@@ -9,7 +9,7 @@ that lies above the YELLOW edge: shedding below that edge would hide the demand 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -47,13 +47,14 @@ class PlanSpec:
     reaction_s: float
     budget_s: float | None
     gate: GateMode
+    keeps_tpot: bool = False
 
 
-def wanted_per_s(spec: PlanSpec, estimate: Estimate, *, tpot_pressed: bool) -> float:
+def wanted_per_s(spec: PlanSpec, estimate: Estimate) -> float:
     """How many requests a second may enter so that the queue goes to its set point within the reaction time.
 
-    Infinite without a budget, and without a rate while nothing waits; 0 with no ready replica. Under TPOT pressure the set point is 0:
-    a queue that sits in the batch is what breaks TPOT.
+    Infinite without a budget, and without a rate while nothing waits; 0 with no ready replica. Where tokens are promised at a pace, what is
+    ongoing is moreover kept at the safe concurrency: a queue that sits in the batch is what breaks TPOT.
     """
     if spec.budget_s is None:
         return math.inf
@@ -61,8 +62,13 @@ def wanted_per_s(spec: PlanSpec, estimate: Estimate, *, tpot_pressed: bool) -> f
         return 0.0
     if estimate.drain_per_s <= 0 and estimate.queue <= 0:
         return math.inf
-    set_point = 0.0 if tpot_pressed else SET_POINT_RATIO * spec.budget_s * estimate.drain_per_s
-    return towards(set_point, estimate.queue, estimate.drain_per_s, spec.reaction_s)
+    drain, set_point = estimate.drain_per_s, SET_POINT_RATIO * spec.budget_s * estimate.drain_per_s
+    safe = (estimate.ready - estimate.missing) * estimate.capacity.safe_concurrency
+    queue = estimate.waiting + max(
+        0.0, estimate.running - safe
+    )  # the mean that the queue is else made of is too slow here
+    want = towards(set_point, queue, drain, spec.reaction_s)
+    return min(want, towards(safe, estimate.ongoing, drain, spec.reaction_s)) if spec.keeps_tpot else want
 
 
 def towards(set_point: float, queue: float, drain_per_s: float, reaction_s: float) -> float:
@@ -73,15 +79,18 @@ def towards(set_point: float, queue: float, drain_per_s: float, reaction_s: floa
 def plan(
     spec: PlanSpec, verdicts: tuple[Verdict, ...], estimate: Estimate, want_per_s: float
 ) -> tuple[ClassDecision, ...]:
-    """The verdicts of all classes, in the order they were given."""
-    if all(verdict.colour.state is Pressure.GREEN for verdict in verdicts):
+    """The verdicts of all classes, in the order they were given. Who polls the fraction need not shed what a gate in the path does."""
+    if all(verdict.colour.state is Pressure.GREEN or verdict.colour.shed_only for verdict in verdicts):
         return tuple(_decide(spec, verdict, 1.0, estimate) for verdict in verdicts)
     classes = [verdict.request_class for verdict in verdicts]
-    shares = share_out(classes, [verdict.attempts_per_s for verdict in verdicts], estimate.drain_per_s, want_per_s)
-    return tuple(
-        _decide(spec, verdict, _paced(spec, verdict, share, estimate.at), estimate)
-        for verdict, share in zip(verdicts, shares, strict=True)
-    )
+    attempts, drain = [verdict.attempts_per_s for verdict in verdicts], estimate.drain_per_s
+    shares = share_out(classes, attempts, drain, want_per_s)
+    lasting = share_out(classes, attempts, drain, min(want_per_s, drain))
+    ratios, highest = [1.0] * len(classes), 1.0
+    for index in sorted(range(len(classes)), key=lambda index: precedence(classes[index])):
+        ratio = _paced(spec, verdicts[index], shares[index], lasting[index], estimate.at)
+        ratios[index] = highest = min(highest, ratio)  # one that is new has not risen with the others
+    return tuple(_decide(spec, verdict, ratio, estimate) for verdict, ratio in zip(verdicts, ratios, strict=True))
 
 
 def share_out(
@@ -101,10 +110,18 @@ def share_out(
     shares = [0.0] * len(classes)
     for index in ranks:
         attempts, floor = attempts_per_s[index], floors[index] * scale
-        more = min(left, (1 - floor) * attempts)
-        left -= more
-        shares[index] = floor + more / attempts if attempts > 0 else 1.0 if left > 0 else floor
+        missing = (1 - floor) * attempts
+        if left > 0 and missing <= left:
+            shares[index] = 1.0  # rounded to less, it could fall behind the next
+        else:
+            shares[index] = min(1.0, floor + left / attempts) if attempts > 0 else floor
+        left = max(0.0, left - missing)
     return shares
+
+
+def keeps_tpot(classes: Iterable[RequestClass]) -> bool:
+    """Whether any of these classes is promised a pace of tokens."""
+    return any(one.tpot_s is not None for one in classes)
 
 
 def precedence(request_class: RequestClass) -> tuple[bool, int]:
@@ -170,9 +187,11 @@ def _decide(spec: PlanSpec, verdict: Verdict, ratio: float, estimate: Estimate) 
     )
 
 
-def _paced(spec: PlanSpec, verdict: Verdict, allowed: float, now: float) -> float:
-    """Down at once, up by a tenth a reaction time: the effect of the last step must be seen before the next one."""
+def _paced(spec: PlanSpec, verdict: Verdict, allowed: float, lasting: float, now: float) -> float:
+    """Down at once, and up to what drains, which makes no queue grow. Beyond that by a tenth a reaction time, to see the effect."""
     allowed, before = max(PROBE_RATIO, min(1.0, allowed)), verdict.admit_ratio
+    if verdict.attempts_per_s > 0:  # else nobody knows how many will ask
+        before = max(before, lasting)
     if allowed <= before:
         return allowed
     elapsed = min(now - verdict.admitted_at, spec.reaction_s)
@@ -187,7 +206,8 @@ def _retry_after(spec: PlanSpec, estimate: Estimate, ratio: float) -> tuple[floa
 def come_back(estimate: Estimate, above_set_point: float, refused_per_s: float) -> tuple[float, float]:
     """When those who are refused should come back, and over how long to spread them, in seconds.
 
-    ``above_set_point`` is by how many requests the queue exceeds its set point. Without a ready replica the next one is what helps.
+    ``above_set_point`` is by how many requests the queue exceeds its set point. Without a ready replica the next one is what helps. Those
+    who come back get in by what drains beyond what is new.
     """
     drain, rate = estimate.drain_per_s, estimate.drain_per_s
     if not estimate.ready:
@@ -196,5 +216,5 @@ def come_back(estimate: Estimate, above_set_point: float, refused_per_s: float) 
         drained = above_set_point / drain if drain > 0 else LONGEST_RETRY_S
     relief = estimate.eta_median_s if not estimate.ready or estimate.offered_per_s > drain else 0.0
     wait = min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, drained, relief))
-    spread = refused_per_s * wait / rate if rate > 0 else LONGEST_RETRY_S
-    return wait, max(0.0, min(spread, LONGEST_RETRY_S))
+    spare = rate - estimate.offered_per_s
+    return wait, min(LONGEST_RETRY_S, refused_per_s * wait / spare) if spare > 0 else LONGEST_RETRY_S

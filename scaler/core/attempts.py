@@ -21,10 +21,12 @@ class Attempts:
 
     def seen(self, asked: Iterable[ClassCounted], now: float) -> Attempts:
         """These attempts and those that were counted since."""
-        fade = math.exp((self.at - now) / FADE_S) if self.weights else 0.0
+        ages = (now - self.at) / FADE_S
+        fade = math.exp(-ages)
+        left = (1 - fade) / ages if 0 < ages < math.inf else 1.0  # of those that came evenly since
         weights = {name: weight * fade for name, weight in self.weights}
         for one in asked:
-            weights[one.name] = weights.get(one.name, 0.0) + one.attempts
+            weights[one.name] = weights.get(one.name, 0.0) + one.attempts * left
         return Attempts(tuple(weights.items()), now)
 
     def rates_per_s(self, classes: Sequence[str], offered_per_s: float) -> list[float]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from scaler.core.decision import Capacity
+from scaler.core.model import Absent
+from scaler.core.shown import FIRST_CONCURRENCY, STEP_RATIO, TRY_STEPS, Shown
 
 if TYPE_CHECKING:
     from scaler.core.model import Kind
@@ -23,7 +25,11 @@ DERATE_SAMPLES = 20
 SATURATED_RATIO = 0.8
 """Derating needs real saturation: without this test a chat trace wasted two thirds more GPU-hours in simulation."""
 MIX_WEIGHT = 0.6
-"""How much of a change of the prompt length reaches the residence time; the rest is decode time, which prompts do not change."""
+"""How much of a change of the prompts' or the answers' length reaches the residence time at one concurrency.
+
+In simulated engines (8B to 70B, H100 to L40S) 0.2 to 0.6 of the former and 0.6 to 0.9 of the latter do with chat, 0.8 and 0.3 with code,
+0.0 and 0.7 with reasoning.
+"""
 MIX_SAMPLES, MIX_FLOOR = 50, 0.5
 MIX_DRIFT_RATIO = 0.25
 """By how much the median prompt must differ from the load test's: load tests draw lengths at random, too."""
@@ -79,8 +85,9 @@ def _fits_version(wanted: str, found: str) -> bool:
 class Profile:
     """The result of a load test with one model, GPU and token mix.
 
-    ``safe_rate_per_s`` None: only the safe concurrency is known. ``input_p50`` is the median prompt length of the test in tokens.
-    ``confidence`` is what the person who wrote it says of it. ``alternatives`` are profiles for replicas that this one does not match.
+    ``safe_rate_per_s`` None: only the safe concurrency is known. ``input_p50`` and ``output_p50`` are the median lengths of the test's
+    prompts and answers in tokens. ``confidence`` is what the person who wrote it says of it. ``alternatives`` are profiles for replicas
+    that this one does not match. ``learnt``: the safe concurrency is learnt from live traffic.
     """
 
     safe_concurrency: float
@@ -91,17 +98,27 @@ class Profile:
     confidence: str = ""
     match: Match = Match()
     alternatives: tuple[Profile, ...] = ()
+    output_p50: float | None = None
+    learnt: bool = False
+
+
+AUTO = Profile(FIRST_CONCURRENCY, name="auto", confidence="low", learnt=True)
+"""The profile of ``safeConcurrency: auto``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What was seen of one replica's capacity. ``residence_s`` counts after ``windows`` enough; ``derate_ratio`` scales the safe rate."""
+    """What was seen of one replica's capacity. ``residence_s`` counts after ``windows`` enough; ``derate_ratio`` scales the safe rate.
+
+    ``shown`` is the safe concurrency that traffic has shown, where that is to be learnt.
+    """
 
     residence_s: float = 0.0
     windows: int = 0
     learned_at: float = -math.inf
     derate_ratio: float = 1.0
     derated_at: float = -math.inf
+    shown: Shown = Shown()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +150,47 @@ def within_cap(profile: Profile, engine_cap: int | None) -> Profile:
 
 def capacity(profile: Profile, headroom_ratio: float, learned: Learned, drift_ratio: float) -> Capacity:
     """The capacity to use now: the profile's, or the learnt one, after derating and drift."""
-    safe = profile.safe_concurrency
-    target = safe * (1 - headroom_ratio)
+    safe, shown = profile.safe_concurrency, learned.shown
+    tried = profile.learnt and safe == shown.value  # and not less, by the engine's own cap
+    target = shown.target(headroom_ratio) if tried else safe * (1 - headroom_ratio)
+    found = Capacity(
+        safe,
+        target,
+        safe_rate_per_s=None,
+        residence_s=None,
+        origin="unknown rate",
+        confidence=profile.confidence,
+        basis=shown.basis if profile.learnt else None,
+    )
     if profile.safe_rate_per_s is not None:
         residence, origin = safe / profile.safe_rate_per_s, "profile"
     elif learned.windows >= LEARN_WINDOWS:
         residence, origin = learned.residence_s, "learned"
     else:
-        return Capacity(safe, target, None, None, origin="unknown rate")
+        return found
     residence *= drift_ratio / learned.derate_ratio
-    return Capacity(safe, target, safe / residence, residence, learned.derate_ratio, drift_ratio, origin)
+    return replace(
+        found,
+        safe_rate_per_s=safe / residence,
+        residence_s=residence,
+        derate_ratio=learned.derate_ratio,
+        drift_ratio=drift_ratio,
+        origin=origin,
+    )
 
 
 def learn(learned: Learned, profile: Profile, window: LoadWindow) -> Learned:
     """The residence time by Little's law, from a steady window below the safe concurrency, at most one a window.
 
-    Windows nearer to the safe point weigh more, since batching makes a replica slower as it fills.
+    Where that is learnt, a little more is tried, and counts. Windows nearer to the safe point weigh more, since batching makes a replica
+    slower as it fills.
     """
     fill = window.running_per_replica / profile.safe_concurrency
     steady = window.waiting < 1 and window.running_change_ratio <= LEARN_STEADY_RATIO
     enough = window.throughput_per_replica_s * window.length_s >= LEARN_SAMPLES
     due = learned.windows == 0 or window.at - learned.learned_at >= window.length_s
-    if profile.safe_rate_per_s is not None or not (steady and enough and due and LEARN_FROM_RATIO <= fill <= 1):
+    most = STEP_RATIO**TRY_STEPS if profile.learnt else 1.0
+    if profile.safe_rate_per_s is not None or not (steady and enough and due and LEARN_FROM_RATIO <= fill <= most):
         return learned
     seen = window.running_per_replica / window.throughput_per_replica_s
     share = LEARN_SHARE * fill if learned.windows else 1.0
@@ -171,19 +207,18 @@ def derate(learned: Learned, now: float, *, contradicted: bool) -> Learned:
     return learned if ratio == learned.derate_ratio else replace(learned, derate_ratio=ratio, derated_at=now)
 
 
-def mix_drift(profile: Profile, prompt: Quantile | None) -> float:
-    """How the token mix changes the residence time: 1.0 unless the median prompt has left the load test's by more than a quarter.
+def mix_drift(profile: Profile, prompt: Quantile | Absent, output: Quantile | Absent) -> float:
+    """How the token mix changes the residence time: 1.0 unless a median length has left the load test's by more than a quarter.
 
     It must have left its bucket, too: the engine's token buckets are wide (1-2-5), so a difference within one means nothing.
     """
-    if profile.input_p50 is None or prompt is None or prompt.samples < MIX_SAMPLES:
-        return 1.0
-    longer = prompt.value / profile.input_p50 - 1
-    if prompt.low <= profile.input_p50 <= prompt.high or abs(longer) <= MIX_DRIFT_RATIO:
-        return 1.0
+    longer = _longer(profile.input_p50, prompt) + _longer(profile.output_p50, output)
     return max(MIX_FLOOR, 1 + MIX_WEIGHT * longer)
 
 
-def prompt_ratio(drift_ratio: float) -> float:
-    """How many times as long as in the load test the median prompt is that ``mix_drift`` answered this for."""
-    return 1 + (drift_ratio - 1) / MIX_WEIGHT
+def _longer(tested: float | None, seen: Quantile | Absent) -> float:
+    """By which share the median length differs, 0 where it does not or is not known."""
+    if tested is None or isinstance(seen, Absent) or seen.samples < MIX_SAMPLES or seen.low <= tested <= seen.high:
+        return 0.0
+    longer = seen.value / tested - 1
+    return longer if abs(longer) > MIX_DRIFT_RATIO else 0.0

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from scaler.core.model import Absent
+
 if TYPE_CHECKING:
     from scaler.core.model import (
         GateMode,
@@ -15,11 +17,13 @@ if TYPE_CHECKING:
         Phase,
         Pressure,
         Reading,
+        ReplicaSet,
         ShedStatus,
         Signal,
         WorkloadKey,
     )
     from scaler.core.ready_latency import ReadyLatency
+    from scaler.core.shown import Basis
 
 
 class Reason(StrEnum):
@@ -40,6 +44,7 @@ class Reason(StrEnum):
     DOWNSCALE_WINDOW = "downscale_window"
     RED_HOLD = "red_hold"
     BLIND_HOLD = "blind_hold"
+    FLOOR = "floor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Capacity:
 
     ``target`` = safe concurrency less headroom. ``safe_rate_per_s`` (mu) and ``residence_s`` (W) are None until they are known; they are
     after derating (``derate_ratio``, from live latency) and drift of the token mix (``drift_ratio``). ``origin`` names where they are from.
+    ``confidence`` is that in the safe concurrency, as far as anybody said; ``basis`` is what it rests on where it is learnt.
     """
 
     safe_concurrency: float
@@ -57,6 +63,8 @@ class Capacity:
     derate_ratio: float = 1.0
     drift_ratio: float = 1.0
     origin: str = "profile"
+    confidence: str = ""
+    basis: Basis | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,8 @@ class Estimate:
     """What is believed of a workload at one instant. Counts are requests; ``ready`` counts awake replicas that pass readiness.
 
     ``latency`` is that of a replica that is asked for now, ``replica_ready_s`` its 90th percentile; ``start_phases`` the median of each
-    phase of recent starts, and beside them the time from ready to the first token.
+    phase of recent starts, and beside them the time from ready to the first token. ``prompt_p50_tokens`` and ``output_p50_tokens`` are the
+    median lengths of late.
     """
 
     at: float
@@ -112,6 +121,8 @@ class Estimate:
     latency: ReadyLatency
     start_phases: tuple[Phase, ...]
     capacity: Capacity
+    prompt_p50_tokens: Signal = Absent.UNKNOWN
+    output_p50_tokens: Signal = Absent.UNKNOWN
 
     @property
     def ongoing(self) -> float:
@@ -187,7 +198,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class ShapeInputs:
-    """Every number that stabilization uses. ``published`` None: nothing was published before."""
+    """Every number that stabilization uses. ``published`` None: nothing was published before. ``floor``: what a person has set, else 0."""
 
     recommended: int
     published: int | None
@@ -201,6 +212,7 @@ class ShapeInputs:
     red: bool
     pressed: bool
     blind: bool
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +288,7 @@ class Decision:
     findings: tuple[Finding, ...] = ()
     readings: tuple[Reading, ...] = ()
     missing: tuple[Missing, ...] = ()
+    replicas: ReplicaSet | None = None
 
 
 @dataclass(frozen=True, slots=True)

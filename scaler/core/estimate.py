@@ -6,14 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scaler.core.capacity import LoadWindow, capacity, learn, mix_drift
+from scaler.core.capacity import capacity, mix_drift
 from scaler.core.decision import Estimate, QueueWait
 from scaler.core.fleet import fleet_of, sized
 from scaler.core.growth import growth
-from scaler.core.latencies import LATENCY_WINDOW_S, Latencies, latencies, samples
+from scaler.core.latencies import LATENCY_WINDOW_S, MEDIAN, Latencies, latencies, samples
+from scaler.core.learning import with_residence, with_shown
 from scaler.core.model import Absent
 from scaler.core.ready_latency import PLANNING_QUANTILE, UnderWay, next_ready_s
-from scaler.core.windows import Quantile, Series, quantile_value
+from scaler.core.shown import Objectives
+from scaler.core.windows import Series, quantile_value
 
 if TYPE_CHECKING:
     from scaler.core.capacity import Learned, Profile
@@ -29,7 +31,6 @@ SATURATED_FOR_S = 10.0
 PRESSURE_EDGE_RATIO = 0.4
 WAIT_HOLDS_S = 5.0
 TTFT_COUNTS_FROM_S = 0.25
-MEDIAN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class EstimateSpec:
     coming: Coming
     reaction_s: float
     tick_s: float
+    tpot_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +115,18 @@ def estimate(
     if history.replicas is None or not history.running.times:
         raise ValueError("an estimate needs an observation")
     now = history.running.times[-1]
-    fleet = fleet_of(spec.profile, history, history.replicas)
+    objectives = Objectives(spec.budget_s, spec.tpot_s, spec.slo_quantile)
+    profile, learned = with_shown(spec.profile, learned, objectives, history)
+    fleet = fleet_of(profile, history, history.replicas)
     spec = replace(spec, profile=fleet.mean)
-    cap = capacity(spec.profile, spec.headroom_ratio, learned, _drift(spec, history, now))
+    seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
+    cap = capacity(spec.profile, spec.headroom_ratio, learned, mix_drift(spec.profile, seen.prompt, seen.output))
     load = _load(spec, history, cap)
-    learned = _learn(spec, history, load, learned)
+    learned = with_residence(spec.profile, learned, history, load.throughput_per_s, spec.tick_s)
     belief, drain = _drain(spec, belief, load, cap, now)
     whole, under_way = spec.coming.latency, _under_way(spec.coming, ask, now)
     may_add = max(history.replicas.current, ask.published or 0) < ask.max_replicas
     eta = [next_ready_s(whole, q, under_way, may_add=may_add) for q in (PLANNING_QUANTILE, MEDIAN)]
-    seen = latencies(history, spec.slo_quantile, now, spec.tick_s)
     belief, grows = _queue_trend(spec, belief, load)
     belief, wait = _queue_wait(belief, history, load, (drain, eta[0]), seen.beyond_s(spec.profile.unloaded_ttft_s))
     offered = None if history.lost else load.offered_per_s
@@ -169,6 +173,8 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         latency=spec.coming.latency,
         start_phases=spec.coming.phases,
         capacity=found.capacity,
+        prompt_p50_tokens=quantile_value(seen.prompt),
+        output_p50_tokens=quantile_value(seen.output),
     )
 
 
@@ -180,11 +186,6 @@ def _queue_trend(spec: EstimateSpec, belief: Belief, load: _Load) -> tuple[Belie
     return replace(belief, queues=queues), slope is not None and slope.rises
 
 
-def _drift(spec: EstimateSpec, history: History, now: float) -> float:
-    prompt = history.prompt_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now)
-    return mix_drift(spec.profile, prompt if isinstance(prompt, Quantile) else None)
-
-
 def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
     """The numbers of now. What runs is averaged, but never over other replicas than those of now; what is in excess is so at each tick."""
     window = window_s(cap.residence_s)
@@ -192,7 +193,9 @@ def _load(spec: EstimateSpec, history: History, cap: Capacity) -> _Load:
     running, waiting = history.running.values[-1], history.waiting.values[-1]
     recent = history.running.mean(spec.reaction_s) or 0.0
     arrival, refused = _arrival(history, cap, window, awake), max(0.0, history.refused.rate_per_s(window) or 0.0)
-    excess = recent - cap.safe_concurrency * (history.awake.mean(spec.reaction_s) or 0.0)
+    excess = 0.0  # nobody has shown that what runs above a learnt value is too much
+    if not spec.profile.learnt:
+        excess = recent - cap.safe_concurrency * (history.awake.mean(spec.reaction_s) or 0.0)
     members_at = history.members_at if history.members_at is not None else -math.inf
     return _Load(
         at=history.running.times[-1],
@@ -215,29 +218,6 @@ def _arrival(history: History, cap: Capacity, window: float, awake: int) -> floa
     if history.lost and cap.residence_s is not None:
         return min(history.running.values[-1], cap.safe_concurrency * awake) / cap.residence_s
     return max(0.0, history.entered.rate_per_s(window) or 0.0)
-
-
-def _learn(spec: EstimateSpec, history: History, load: _Load, learned: Learned) -> Learned:
-    if spec.profile.safe_rate_per_s is not None:  # a load test knows better
-        return learned
-    mean = history.running.mean(LONGEST_WINDOW_S)
-    slope = history.running.slope(LONGEST_WINDOW_S)
-    times = history.running.times
-    if not mean or slope is None or not load.reporting or not load.throughput_per_s:
-        return learned
-    length = min(LONGEST_WINDOW_S, times[-1] - times[0])
-    same = history.members_at is not None and history.members_at <= times[-1] - length
-    if length < LONGEST_WINDOW_S - spec.tick_s or not same:
-        return learned
-    window = LoadWindow(
-        at=times[-1],
-        length_s=length,
-        running_per_replica=mean / load.reporting,
-        running_change_ratio=abs(slope.per_s) * length / mean,
-        waiting=load.waiting,
-        throughput_per_replica_s=load.throughput_per_s / load.reporting,
-    )
-    return learn(learned, spec.profile, window)
 
 
 def _drain(spec: EstimateSpec, belief: Belief, load: _Load, cap: Capacity, now: float) -> tuple[Belief, float]:

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 from scaler.core.decision import Reason, Terms
 from scaler.core.explain_state import number, state_because
+from scaler.core.platform import followed
 from scaler.core.stabilize import shape
 from scaler.core.target import recommend, whole
+from scaler.core.what_if import what_ifs
 
 if TYPE_CHECKING:
-    from scaler.core.decision import ClassDecision, Decision, Estimate, Finding, LawInputs, ShapeInputs
+    from scaler.core.decision import Capacity, ClassDecision, Decision, Estimate, Finding, LawInputs, ShapeInputs
     from scaler.core.model import Missing, Phase, Pressure, Signal, WorkloadKey
+    from scaler.core.platform import Platform
     from scaler.core.ready_latency import ReadyLatency
+    from scaler.core.what_if import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class Explanation:
     """Everything behind one decision. ``age_s`` is that of the newest reading, ``decided_age_s`` that of the decision, in seconds.
 
     ``latency`` is that of a replica that is asked for now, ``start_phases`` the median of each phase of recent starts.
-    ``recomputed`` is ``recompute(inputs, shape)`` and equals ``desired``.
+    ``recomputed`` is ``recompute(inputs, shape)`` and equals ``desired``. ``what_ifs`` are what it would be if one thing were different.
+    ``platform`` is what acts on the number, where that can be seen, and ``followed`` whether it does, in one sentence.
     """
 
     key: WorkloadKey
@@ -81,6 +86,7 @@ class Explanation:
     readings: tuple[ReadingAge, ...]
     missing: tuple[Missing, ...]
     signals: tuple[Named, ...]
+    capacity: Capacity
     latency: ReadyLatency
     start_phases: tuple[Phase, ...]
     terms: Terms
@@ -89,11 +95,15 @@ class Explanation:
     shape: ShapeInputs
     classes: tuple[ClassDecision, ...]
     findings: tuple[Finding, ...]
+    what_ifs: tuple[WhatIf, ...] = ()
+    platform: Platform | None = None
+    followed: str = ""
 
 
 def explain(decision: Decision, now: float) -> Explanation:
     """The explanation of a decision as a reader at ``now`` (monotonic seconds) sees it."""
     recommendation, shaped = decision.recommendation, decision.shaped
+    platform = None if decision.replicas is None else decision.replicas.platform
     return Explanation(
         key=decision.key,
         sequence=decision.sequence,
@@ -109,6 +119,7 @@ def explain(decision: Decision, now: float) -> Explanation:
         readings=_readings(decision, now),
         missing=decision.missing,
         signals=_signals(decision.estimate),
+        capacity=decision.estimate.capacity,
         latency=decision.estimate.latency,
         start_phases=decision.estimate.start_phases,
         terms=recommendation.terms,
@@ -117,6 +128,9 @@ def explain(decision: Decision, now: float) -> Explanation:
         shape=shaped.inputs,
         classes=decision.classes,
         findings=decision.findings,
+        what_ifs=what_ifs(recommendation.inputs, shaped.inputs, decision.estimate.capacity.safe_concurrency),
+        platform=platform,
+        followed="" if platform is None else followed(decision.desired, platform),
     )
 
 
@@ -153,7 +167,8 @@ def _readings(decision: Decision, now: float) -> tuple[ReadingAge, ...]:
 _SIGNALS = (
     *("running", "waiting", "running_smoothed", "queue", "throughput_per_s", "arrival_per_s", "offered_per_s"),
     *("refused_per_s", "drain_per_s", "growth_ratio", "ttft_s", "ttft_p99_s", "tpot_s", "queue_time_s"),
-    *("kv_usage_ratio", "eta_s", "eta_median_s", "replica_ready_s", "saturation_ratio"),
+    *("kv_usage_ratio", "prompt_p50_tokens", "output_p50_tokens"),
+    *("eta_s", "eta_median_s", "replica_ready_s", "saturation_ratio"),
 )
 _WAITS = ("s", "by_drain_s", "by_ttft_s", "by_stall_s")
 _CAPACITY = ("safe_concurrency", "target", "safe_rate_per_s", "residence_s", "derate_ratio", "drift_ratio")
@@ -255,7 +270,7 @@ def _holds(decision: Decision, now: float) -> dict[Reason, tuple[float, str]]:
     published, asked = seen.published or 0, f"the load asks for {seen.recommended}"
     start = max(seen.current, seen.start_floor, seen.min_replicas)
     delayed = max(published, min(seen.recommended, seen.window_min), seen.min_replicas)
-    within = f"it asked for {seen.window_max} within the scale-down window"
+    within = f"{seen.window_max} were wanted within the scale-down window"
     first = f"{seen.current} exist and ongoing requests fill {seen.start_floor}; a restart removes none"
     silence = f"no fresh reading for {number(_age(decision.observed_at, now))} s"
     held = f"{silence}, so the last number stands; KEDA is told it for {number(decision.hold_s)} s"
@@ -266,4 +281,10 @@ def _holds(decision: Decision, now: float) -> dict[Reason, tuple[float, str]]:
         Reason.DOWNSCALE_WINDOW: (min(published, seen.window_max), f"{asked}, but {within}"),
         Reason.RED_HOLD: (published, f"{asked}, but nothing is removed while the pressure is RED"),
         Reason.BLIND_HOLD: (published, held),
+        Reason.FLOOR: (seen.floor, f"{asked}, and a person has set a floor until {_until(decision)}"),
     }
+
+
+def _until(decision: Decision) -> str:
+    floor = None if decision.replicas is None else decision.replicas.floor
+    return "" if floor is None else floor.until

@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scaler.core.capacity import prompt_ratio
+from scaler.core.balance import imbalanced
 from scaler.core.decision import Finding
 from scaler.core.fleet import in_use, profile_of, unclear, unmatched
 from scaler.core.model import Kind, known
+from scaler.core.platform import not_followed
 from scaler.core.ready_latency import STUCK_FACTOR
+from scaler.core.shown import Basis
 from scaler.core.target import whole
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from scaler.core.target import ScalingSpec
 
 NAMED = 3
+BASES = {
+    Basis.FIRST: "nothing has been shown yet",
+    Basis.FOUND: "what a replica ran when it was first seen, for five minutes at most",
+    Basis.SHOWN: "what live traffic has shown",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,8 @@ class Facts:
     ``silent`` are the readings that do not tell how many first tokens there were; ``lost``: none tells. ``doubted`` are those whose
     counters were not believed, ``stalled`` the replicas that have work and do none of it. ``diced``: refusals are not counted but told
     from the fraction. ``stuck`` are the starts that cannot be counted on any more,
-    ``replicas`` what the platform said last.
+    ``replicas`` what the platform said last, ``readings`` what the replicas did; ``published`` is the
+    number of this tick.
     """
 
     profile: Profile
@@ -46,6 +54,8 @@ class Facts:
     diced: bool = False
     stuck: tuple[UnderWay, ...] = ()
     replicas: ReplicaSet | None = None
+    readings: tuple[Reading, ...] = ()
+    published: int = 0
 
 
 def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> tuple[Finding, ...]:
@@ -54,8 +64,11 @@ def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -
         *_infeasible(facts, estimate, recommendation),
         *_untold(facts),
         *_stuck(facts, estimate),
+        *not_followed(facts.published, facts.replicas),
+        *imbalanced(facts.readings, estimate.capacity),
         *_told(facts),
         *_profiled(facts),
+        *_learnt(facts, estimate),
         *_unsure(estimate),
         *_contradicted(facts, estimate),
         *(Finding("configuration", warning) for warning in facts.warnings),
@@ -189,6 +202,33 @@ def _why(start: UnderWay) -> str:
     return start.why or f"{start.age_s:.0f} s old, and nine of ten were ready within {usual_s:.0f} s"
 
 
+def _learnt(facts: Facts, estimate: Estimate) -> Iterator[Finding]:
+    """That nobody tested, what is gone by instead, and what would be better."""
+    cap = estimate.capacity
+    if cap.basis is not None:
+        tries = f", {cap.target:.3g} are tried" if cap.target > cap.safe_concurrency else ""
+        yield Finding(
+            "safe_concurrency_learnt",
+            f"safe concurrency {cap.safe_concurrency:.3g}, confidence {cap.confidence}: {BASES[cap.basis]}{tries}; "
+            f"a load test replaces it: {_calibrate(facts, estimate)}",
+        )
+
+
+def _calibrate(facts: Facts, estimate: Estimate) -> str:
+    """The command, with the lengths and the objectives of this workload. Which replica may be spared, only a person knows."""
+    prompt, output = (known(tokens) for tokens in (estimate.prompt_p50_tokens, estimate.output_p50_tokens))
+    ttft, tpot = (
+        min((one for one in budgets if one is not None), default=None)
+        for budgets in ([one.ttft_s for one in facts.classes], [one.tpot_s for one in facts.classes])
+    )
+    lengths = [f"{tokens:.0f}" if tokens else "TOKENS" for tokens in (prompt, output)]
+    pace = "" if tpot is None else f" --tpot {tpot:g}"
+    return (
+        f"slo-scaler calibrate --run URL --model NAME --input-tokens {lengths[0]} --output-tokens {lengths[1]} "
+        f"--ttft {'SECONDS' if ttft is None else f'{ttft:g}'}{pace} -o profile.yaml"
+    )
+
+
 def _unsure(estimate: Estimate) -> Iterator[Finding]:
     cap = estimate.capacity
     if cap.residence_s is None:
@@ -205,7 +245,7 @@ def _unsure(estimate: Estimate) -> Iterator[Finding]:
 
 def _contradicted(facts: Facts, estimate: Estimate) -> Iterator[Finding]:
     """What is seen and is not what the load test saw."""
-    cap, profile = estimate.capacity, facts.profile
+    cap = estimate.capacity
     if cap.derate_ratio < 1:
         yield Finding(
             "profile_contradicted",
@@ -213,14 +253,23 @@ def _contradicted(facts: Facts, estimate: Estimate) -> Iterator[Finding]:
             f"{cap.derate_ratio:.0%}; now {', '.join(_measured(facts, estimate))}",
         )
     if cap.drift_ratio != 1:
-        tested = (
-            "" if profile.input_p50 is None or profile.alternatives else f", which was {profile.input_p50:g} tokens"
-        )
         yield Finding(
             "mix_drift",
-            f"the median prompt is {prompt_ratio(cap.drift_ratio):.2g} times that of the load test{tested}: the residence time counts "
-            f"{cap.drift_ratio:.2f} times; test with the prompts of now",
+            f"requests differ from the load test ({', '.join(_mixed(facts, estimate))}): the residence time counts {cap.drift_ratio:.2f} "
+            "times; test with the requests of now",
         )
+
+
+def _mixed(facts: Facts, estimate: Estimate) -> Iterator[str]:
+    """The median lengths that are known, each beside that of the load test. Several profiles may have been tested with several mixes."""
+    tested = facts.profile
+    for name, signal, length in (
+        ("prompts", estimate.prompt_p50_tokens, tested.input_p50),
+        ("answers", estimate.output_p50_tokens, tested.output_p50),
+    ):
+        seen = known(signal)
+        if seen and length is not None:
+            yield f"{name} {seen:.0f} tokens" + ("" if tested.alternatives else f", then {length:.0f}")
 
 
 def _measured(facts: Facts, estimate: Estimate) -> Iterator[str]:

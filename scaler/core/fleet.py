@@ -126,6 +126,7 @@ def _mean(profiles: list[Profile]) -> Profile:
         safe_rate_per_s=_average([one.safe_rate_per_s for one in profiles]),
         unloaded_ttft_s=max((one.unloaded_ttft_s for one in profiles if one.unloaded_ttft_s is not None), default=None),
         input_p50=_average([one.input_p50 for one in profiles]),
+        output_p50=_average([one.output_p50 for one in profiles]),
     )
 
 

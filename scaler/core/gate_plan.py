@@ -20,10 +20,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scaler.core.admission import SET_POINT_RATIO, precedence, towards
+from scaler.core.admission import SET_POINT_RATIO, keeps_tpot, precedence, towards
 from scaler.core.decision import ClassDecision, Decision
 from scaler.core.model import Pressure, RequestClass
-from scaler.core.pressure import ENTER_RATIO, tpot_pressed
+from scaler.core.pressure import ENTER_RATIO
 
 if TYPE_CHECKING:
     from scaler.core.step import WorkloadSpec
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 REACTION_S = 1.5
 """In the path an admission is known at once; what is left to wait for are the rates of what is asked."""
 BUCKETS, SHORTEST_BUCKET_S = 100, 0.1
+CHANCE = 2.5
+"""Standard deviations of how many requests end until the next look: beyond them in one look of a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,11 @@ class Tank:
 class GatePlan:
     """One decision as a gate needs it: made once, used for every request until the next.
 
-    ``starved``: no replica is ready. ``seen`` is the queue at ``observed_at``; free places count only while ``places`` is above 0.
-    ``queue`` None: without a budget, or without a replica that reports, there is nothing to reckon with; ``starts`` None: nobody knows
-    how long a prompt takes. ``rooms`` are how much of what lies between edge and set point each class may use: what the last ones leave
-    free is for bursts of the first. ``bucket_s`` is how finely admissions have to be remembered.
+    ``starved``: no replica is ready. ``seen`` is the queue at ``observed_at``, ``waiting_free`` how much of it waits though places are
+    free; free places count only while ``places`` is above 0. ``queue`` None: without a budget, or without a replica that reports, there is
+    nothing to reckon with. ``starts`` None: nobody knows how long a prompt takes. ``batch`` is what is ongoing beyond the safe concurrency;
+    None: no class is promised a pace of tokens. ``rooms`` are how much of what lies between edge and set point each class may use: what the
+    last ones leave free is for bursts of the first. ``bucket_s`` is how finely admissions have to be remembered.
     """
 
     decision: Decision
@@ -101,8 +104,10 @@ class GatePlan:
     bucket_s: float
     seen: float
     places: float
+    waiting_free: float
     queue: Tank | None
     starts: Tank | None
+    batch: Tank | None
 
     def index(self, request_class: str | None) -> int:
         """Which class a request belongs to: the one that is named, or the default, the first."""
@@ -127,14 +132,12 @@ class GatePlan:
 
     def past_edge(self, level: Level) -> bool:
         """Whether more is under way than the published fraction can be left alone with."""
-        if self.queue is None:
-            return False
-        return level.queue >= self.queue.edge or (self.starts is not None and level.starting >= self.starts.edge)
+        return any(held >= tank.edge for tank, held in self._kept(level))
 
     def want_per_s(self, level: Level, index: int) -> float:
         """How many requests a second may enter, by what is under way, as far as a class is concerned."""
-        kept, room = ((self.queue, level.queue), (self.starts, level.starting)), self.rooms[index]
-        return min((tank.want_per_s(held, room) for tank, held in kept if tank is not None), default=math.inf)
+        room = self.rooms[index]
+        return min((tank.want_per_s(held, room) for tank, held in self._kept(level)), default=math.inf)
 
     def wait_s(self, level: Level) -> float:
         """How long a request that arrives now waits: as published, and as much longer as the queue has become since."""
@@ -142,6 +145,11 @@ class GatePlan:
         more = max(0.0, level.queue) - max(0.0, self.seen)
         wait = believed.queue_wait.s + (more / believed.drain_per_s if self.queue and believed.drain_per_s > 0 else 0.0)
         return max(0.0, wait, level.starting / self.starts.leaves_per_s if self.starts else 0.0)
+
+    def _kept(self, level: Level) -> list[tuple[Tank, float]]:
+        levels = (level.queue, level.starting, level.queue - self.waiting_free)
+        tanks = (self.queue, self.starts, self.batch)
+        return [(tank, held) for tank, held in zip(tanks, levels, strict=True) if tank is not None]
 
     def _starting_after(self, starting: float, seconds: float) -> float:
         return max(0.0, starting - self.starts.leaves_per_s * seconds) if self.starts and starting > 0 else 0.0
@@ -164,13 +172,14 @@ def gate_plan(decision: Decision, spec: WorkloadSpec) -> GatePlan:
     budget_s = min((verdict.budget_s for verdict in decision.classes if verdict.budget_s is not None), default=None)
     reporting = believed.ready - believed.missing
     held = reporting * believed.capacity.safe_concurrency
-    set_point_s = 0.0 if any(tpot_pressed(one, believed) for one in classes) else SET_POINT_RATIO * (budget_s or 0.0)
-    edge_s = min(set_point_s, ENTER_RATIO * (budget_s or 0.0))
     drain, alone_s = believed.drain_per_s, spec.profile.unloaded_ttft_s
-    tanks = [Tank(rate, edge_s * rate, set_point_s * rate) for rate in (drain, max(drain, reporting / (alone_s or 1)))]
-    queue = max(believed.queue, believed.ongoing - held)  # the law averages what runs, which is too slow here
+    starts = max(drain, reporting / alone_s) if alone_s else None
+    wait, batch = _tank(drain, budget_s or 0.0), believed.ongoing - held
+    queue = max(believed.queue, batch)  # the law averages what runs, which is too slow here
     # as many as one a replica may have come in just before the page was made
-    trusted = decision.state is Pressure.GREEN and queue <= tanks[0].edge + reporting
+    calm = believed.queue_wait.s < ENTER_RATIO * (budget_s or 0.0)
+    trusted = calm and queue <= wait.edge + reporting
+    seen = queue - max(0.0, -batch) if trusted else queue
     read_at = [reading.observed_at for reading in decision.readings]
     reckons = budget_s is not None and held > 0
     return GatePlan(
@@ -180,11 +189,24 @@ def gate_plan(decision: Decision, spec: WorkloadSpec) -> GatePlan:
         starved=not believed.ready,
         observed_at=sum(read_at) / len(read_at) if read_at else decision.observed_at,
         bucket_s=max(SHORTEST_BUCKET_S, decision.valid_s / BUCKETS),
-        seen=queue - max(0.0, held - believed.ongoing) if trusted else queue,
+        seen=seen,
         places=max(0.0, held) if trusted else 0.0,
-        queue=tanks[0] if reckons else None,
-        starts=tanks[1] if reckons and alone_s else None,
+        waiting_free=seen - batch,
+        queue=wait if reckons else None,
+        starts=_tank(starts, budget_s or 0.0) if reckons and starts else None,
+        batch=_batch(decision, held, spec) if reckons and keeps_tpot(classes) else None,
     )
+
+
+def _tank(rate_per_s: float, budget_s: float) -> Tank:
+    return Tank(rate_per_s, ENTER_RATIO * budget_s * rate_per_s, SET_POINT_RATIO * budget_s * rate_per_s)
+
+
+def _batch(decision: Decision, held: float, spec: WorkloadSpec) -> Tank:
+    """What is ongoing is kept at the safe concurrency; under pressure below it, by as much as chance may be wrong until the next look."""
+    drain, pressed = decision.estimate.drain_per_s, decision.state is not Pressure.GREEN
+    margin = min(spec.headroom_ratio * held, CHANCE * math.sqrt(drain * spec.tick_s)) if pressed else 0.0
+    return Tank(drain, -margin, -margin)
 
 
 def _rooms(classes: tuple[RequestClass, ...]) -> tuple[float, ...]:

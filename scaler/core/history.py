@@ -20,6 +20,8 @@ from scaler.core.windows import HistogramSeries, Series
 if TYPE_CHECKING:
     from scaler.core.model import Observation, ReplicaSet
 
+APPLIED_SPAN_S = 4.0
+"""For about so long a fraction is still what gateways throw dice by that poll every two seconds, and what has begun was let in by."""
 GROWTH_SPAN_S = 120.0
 LATENCY_SPAN_S = 60.0
 WINDOW_SPAN_S = 30.0
@@ -59,6 +61,7 @@ class History:
     entered: Series = Series(WINDOW_SPAN_S)
     offered: Series = Series(GROWTH_SPAN_S)
     refused: Series = Series(WINDOW_SPAN_S)
+    applied: Series = Series(APPLIED_SPAN_S)
     again: Series = Series(WINDOW_SPAN_S)
     preemptions: Series = Series(WINDOW_SPAN_S)
     running: Series = Series(WINDOW_SPAN_S)
@@ -68,6 +71,7 @@ class History:
     tpot: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     queue_time: HistogramSeries = HistogramSeries(WINDOW_SPAN_S)
     prompt_tokens: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
+    output_tokens: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     first_token_at: float | None = None
     waiting_since: float | None = None
     refused_upstream: float | None = None

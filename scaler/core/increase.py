@@ -67,7 +67,7 @@ class Increase:
     waiting: float = 0.0
     refused: float = 0.0
     preemptions: float = 0.0
-    histograms: tuple[tuple[Histogram, ...], ...] = ((), (), (), ())
+    histograms: tuple[tuple[Histogram, ...], ...] = ((), (), (), (), ())
     gap_s: float = 0.0
     compared: frozenset[str] = frozenset()
     lacking: frozenset[str] = frozenset()
@@ -110,6 +110,7 @@ def grown(before: Reading, after: Reading, *, step_s: float, trusted: bool = Tru
         histogram_increase(before.tpot, after.tpot, tokens),
         histogram_increase(before.queue_time, after.queue_time, limit),
         histogram_increase(before.prompt_tokens, after.prompt_tokens, limit),
+        histogram_increase(before.output_tokens, after.output_tokens, limit),
     )
     first_tokens = _first_tokens(before, after, histograms[0], limit)
     refused = counter_increase(before.rejections_total, after.rejections_total, limit)

@@ -1,4 +1,4 @@
-"""What the engines measured lately: the latency quantiles of a history, each read once."""
+"""What the engines measured lately: the quantiles of a history, each read once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ if TYPE_CHECKING:
     from scaler.core.history import History
 
 LATENCY_WINDOW_S = 30.0
-P99 = 0.99
+MEDIAN, P99 = 0.5, 0.99
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Quantiles of the last window, and of time per output token also of the window before."""
+    """Quantiles of the last window, and of time per output token also of the window before.
+
+    ``prompt`` and ``output`` are the median lengths of requests that ended in both, in tokens.
+    """
 
     ttft: Quantile | Absent
     ttft_p99: Quantile | Absent
     tpot: Quantile | Absent
     tpot_before: Quantile | Absent
     queue_time: Quantile | Absent
+    prompt: Quantile | Absent
+    output: Quantile | Absent
 
     def beyond_s(self, unloaded_ttft_s: float | None) -> float | None:
         """By how many seconds first tokens come later than from an unloaded replica, None when that is unknown."""
@@ -42,6 +47,8 @@ def latencies(history: History, quantile: float, now: float, beat_s: float = 0.0
         tpot=history.tpot.quantile(quantile, recent, now),
         tpot_before=history.tpot.quantile(quantile, before, recent),
         queue_time=history.queue_time.quantile(quantile, recent, now),
+        prompt=history.prompt_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now),
+        output=history.output_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now),
     )
 
 

@@ -7,6 +7,7 @@ It is one line of JSON that a person can read. Lengths of time are whole seconds
     k  fingerprint of the spec that the last tick ran with
     d  [desired, since work was last seen, [[since, replicas] of the scale-down window], [[replicas, since] that the platform owes]]
     l  [residence time, windows learnt from, since the last of them, derating, since that changed last]
+    a  [[TTFT and TPOT objective, share within], the level that is learnt, [[level, requests, late, surely late], ...]]
     r  [first tokens, arrivals and refusals a second, since the fleet is saturated]
     c  [[class, first letter of its state, since it is that, since its wait is over the edge, share admitted], ...]
     n  kinds of nodes
@@ -29,6 +30,7 @@ from typing import Any, TypeVar
 from scaler.core.capacity import DERATE_FLOOR, Learned
 from scaler.core.estimate import LONGEST_WINDOW_S, Belief
 from scaler.core.history import WINDOW_SPAN_S, History
+from scaler.core.learning import shown_of, told_of
 from scaler.core.model import Phase, Pressure
 from scaler.core.pressure import Colour
 from scaler.core.stabilize import Stabilizer, reseed
@@ -77,8 +79,13 @@ def remember(state: State, now: float, wall: float) -> str:
     if seen is not None and seen.throughput_per_s is not None:
         rates = (seen.throughput_per_s, seen.arrival_per_s, seen.refused_per_s)
         written["r"] = [*map(_digits, rates), ago(state.belief.saturated_since)]
+    told, levels = told_of(learned.shown)
+    if learned.shown.lasts:
+        written["a"] = [*told, []]
     room = _Room(MOST_BYTES - len(_dumped(written)))
     written["c"] = [item for item in _written_classes(state, ago) if room.holds(item)]
+    if learned.shown.lasts:
+        written["a"][-1] = sorted(level for level in levels if room.holds(level))
     for start in reversed(state.starts.finished):
         named = start.node_class in written["n"]
         kind = written["n"].index(start.node_class) if named else len(written["n"])
@@ -178,6 +185,10 @@ def _learned(state: State, written: Any, when: _When) -> State:
     return replace(state, learned=learned)
 
 
+def _shown(state: State, written: Any, when: _When) -> State:  # noqa: ARG001 - evidence has no age
+    return replace(state, learned=replace(state.learned, shown=shown_of(written["a"])))
+
+
 def _rates(state: State, written: Any, when: _When) -> State:
     """The history of a fleet that went on as it was: it counts until there are two looks of our own, and fades as more come."""
     started, entered, refused, saturated = written["r"]
@@ -215,6 +226,7 @@ _STATES = {state[0]: state for state in (Pressure.GREEN, Pressure.YELLOW, Pressu
 _FIELDS: tuple[tuple[str, Callable[[State, Any, _When], State], float], ...] = (
     ("d", _stabilizer, DESIRED_LASTS_S),
     ("l", _learned, math.inf),
+    ("a", _shown, math.inf),
     ("r", _rates, PASSING_LASTS_S),
     ("c", _classes, PASSING_LASTS_S),
     ("s", _starts, math.inf),

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import TYPE_CHECKING
 
 from scaler.core.counted import ClassCounted
+
+if TYPE_CHECKING:
+    from scaler.core.platform import Platform
 
 
 class Absent(Enum):
@@ -151,6 +155,7 @@ class Reading:
     tpot: Histogram | None = None
     queue_time: Histogram | None = None
     prompt_tokens: Histogram | None = None
+    output_tokens: Histogram | None = None
     absent: tuple[str, ...] = ()
 
     @property
@@ -220,13 +225,23 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """A count that nothing falls below until ``until_at``: a person broke the glass. ``until`` is that time of day in words."""
+
+    replicas: int
+    until_at: float
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaSet:
     """Which replicas exist. ``current`` is the count now asked of the platform; ``max_replicas`` its upper bound, when it says so.
 
     ``started`` are starts that ended lately, each listed for some minutes, so that no tick misses one. ``notes`` are what the platform
     says that a person should know: that scaling is paused, or what may not be read. ``engine_cap`` is the most requests that an engine runs
     at once, the smallest of the replicas', where their arguments tell it. ``kinds`` are those of ready replicas, by name; ``newest`` is
-    that of the newest replica which has a node, or asks for one kind. ``held``: nobody adds replicas now, whatever is asked.
+    that of the newest replica which has a node, or asks for one kind. ``held``: nobody adds replicas now, whatever is asked. ``floor``
+    is what a person has set, over or not. ``platform`` is what acts on the number, where that can be seen.
     """
 
     ready: tuple[str, ...]
@@ -240,6 +255,8 @@ class ReplicaSet:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     newest: Kind | None = None
     held: bool = False
+    floor: Floor | None = None
+    platform: Platform | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -48,9 +48,11 @@ def plain(value: object) -> Json:
 def restore(kind: type[Flat], written: Mapping[str, Json]) -> Flat:
     """A dataclass whose fields are numbers or None (``LawInputs``, ``ShapeInputs``) from its plain form.
 
-    Raises KeyError when a field is not there and TypeError when one is no number.
+    A field with a default may be absent: it is younger than what was written. Raises KeyError when another is not there and TypeError
+    when one is no number.
     """
-    return kind(**{field.name: _number(field.name, written[field.name]) for field in fields(kind)})
+    named = [field.name for field in fields(kind) if field.name in written or field.default is MISSING]
+    return kind(**{name: _number(name, written[name]) for name in named})
 
 
 def _number(name: str, written: Json) -> float | None:

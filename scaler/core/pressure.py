@@ -76,7 +76,8 @@ class PressureSpec:
 class Colour:
     """One class's state, and since when four things hold: it is that state, the wait is over the edge, it could settle, RED could end.
 
-    ``rule`` is the condition whose row applied at the last tick, None when none did and the state just stayed.
+    ``rule`` is the condition whose row applied at the last tick, None when none did and the state just stayed. ``shed_only``: it is YELLOW
+    for nothing but what a gate in the path refuses.
     """
 
     state: Pressure = Pressure.GREEN
@@ -87,6 +88,7 @@ class Colour:
     eased_since: float | None = None
     red_projected: bool = False
     red_budget: bool = False
+    shed_only: bool = False
 
 
 def next_state(before: Pressure, conditions: frozenset[Condition]) -> tuple[Pressure, Condition | None]:
@@ -95,17 +97,28 @@ def next_state(before: Pressure, conditions: frozenset[Condition]) -> tuple[Pres
     return (before, None) if applied is None else (applied.after, applied.when)
 
 
-def judge(
-    spec: PressureSpec, request_class: RequestClass, before: Colour, estimate: Estimate, *, admits_all: bool
-) -> Colour:
-    """The next colour of one class. ``admits_all``: all that is offered could be admitted now. Completion classes are always GREEN."""
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How one class gets in: whether all that is offered could be admitted now, and whether a gate in the path refused some for that."""
+
+    admits_all: bool
+    sheds: bool = False
+
+
+def judge(spec: PressureSpec, request_class: RequestClass, before: Colour, estimate: Estimate, door: Door) -> Colour:
+    """The next colour of one class. Completion classes are always GREEN."""
     budget = request_class.ttft_s
     if request_class.objective is Objective.COMPLETION or budget is None:
         return Colour()
-    timed = _timed(spec, request_class, before, estimate, admits_all=admits_all)
-    conditions = _conditions(spec, request_class, timed, estimate)
-    state, rule = next_state(before.state, conditions)
-    return replace(timed, state=state, rule=rule, since=before.since if state is before.state else estimate.at)
+    timed = _timed(spec, request_class, before, estimate, admits_all=door.admits_all)
+    state, rule = next_state(before.state, _conditions(spec, request_class, timed, estimate))
+    shed_only = before.shed_only and rule is None
+    if (
+        state is Pressure.GREEN and door.sheds
+    ):  # such a gate keeps the wait low, and there is too little capacity all the same
+        state, rule, shed_only = Pressure.YELLOW, None, True
+    since = before.since if state is before.state else estimate.at
+    return replace(timed, state=state, rule=rule, since=since, shed_only=shed_only)
 
 
 def projected_rise_s(estimate: Estimate) -> float:

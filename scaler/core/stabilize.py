@@ -56,7 +56,8 @@ class Stabilizer:
 class Moment:
     """What stabilization must know of this tick beside the recommendation.
 
-    ``unsure``: it may ask for too few, never for too many. ``held``: the platform has been told not to act.
+    ``unsure``: it may ask for too few, never for too many. ``held``: the platform has been told not to act. ``floor`` is what a person
+    has set, else 0.
     """
 
     now: float
@@ -72,6 +73,7 @@ class Moment:
     down_s: float
     unsure: bool = False
     held: bool = False
+    floor: int = 0
 
 
 def reseed(memory: Stabilizer, now: float) -> Stabilizer:
@@ -101,6 +103,11 @@ def shape(inputs: ShapeInputs) -> Shaped:
     replicas, reason = _within_windows(inputs)
     if replicas == 0 and not inputs.idle:
         replicas, reason = 1, Reason.NOT_IDLE
+    if (replicas, inputs.recommended) < (
+        inputs.floor,
+        inputs.floor,
+    ):  # blind as well: that is when somebody breaks the glass
+        replicas, reason = inputs.floor, Reason.FLOOR
     bounded = min(replicas, inputs.max_replicas)
     return Shaped(bounded, Reason.MAX_REPLICAS if bounded < replicas else reason, inputs)
 
@@ -130,6 +137,7 @@ def _up(inputs: ShapeInputs, published: int) -> tuple[int, Reason | None]:
 def _remember(spec: StabilizeSpec, memory: Stabilizer, moment: Moment) -> Stabilizer:
     recommended, now = float(moment.recommended), moment.now
     lowest = max(recommended, float(memory.published or 0)) if moment.unsure else recommended
+    lowest = max(lowest, float(moment.floor))  # when it is over, the number falls as it would after load
     downs, ups = memory.downs, memory.ups
     if memory.published is None:  # a restart must not scale down: what runs counts as wanted for one whole window
         downs = downs.add(now, float(max(moment.current, moment.start_floor)), moment.down_s)
@@ -177,4 +185,5 @@ def _inputs(memory: Stabilizer, moment: Moment, *, idle: bool) -> ShapeInputs:
         red=moment.red,
         pressed=moment.pressed,
         blind=moment.blind,
+        floor=moment.floor,
     )

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from scaler.core.admission import PlanSpec, Verdict, plan, wanted_per_s
+from scaler.core.admission import PlanSpec, Verdict, keeps_tpot, plan, wanted_per_s
 from scaler.core.attempts import Attempts
-from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, DERATE_SAMPLES, SATURATED_RATIO, Learned, Profile, derate
+from scaler.core.capacity import DEFAULT_HEADROOM_RATIO, Learned, Profile, derate
 from scaler.core.coming import Coming, Measured, coming, measure
-from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Recommendation
+from scaler.core.contradicted import contradicted
+from scaler.core.decision import Decision, Estimate, LawInputs, Pending, Reason, Shaped
 from scaler.core.estimate import Ask, Belief, EstimateSpec, estimate
 from scaler.core.findings import Facts, findings
 from scaler.core.fleet import unclear
 from scaler.core.history import History, is_blind
 from scaler.core.ingest import ingest
-from scaler.core.model import GateMode, Objective, Observation, Pressure, RequestClass, ShedStatus, WorkloadKey, known
-from scaler.core.pressure import ENTER_RATIO, Colour, PressureSpec, judge, tpot_pressed, worst_of
+from scaler.core.model import GateMode, Objective, Observation, RequestClass, ShedStatus, WorkloadKey
+from scaler.core.moments import moment_of, stabilized
+from scaler.core.pressure import Colour, Door, PressureSpec, judge, worst_of
 from scaler.core.ready_latency import ReadyLatency
-from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
+from scaler.core.stabilize import Stabilizer, StabilizeSpec, reseed, roused
 from scaler.core.starts import Seen, Starts, follow
-from scaler.core.target import ScalingSpec, recommend, whole
+from scaler.core.target import ScalingSpec, recommend
 
 DEFAULT_TICK_S = 2.0
 SHORTEST_STALE_S, STALE_TICKS = 10.0, 3
@@ -80,7 +82,11 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a workload remembers, replaced whole each tick. ``spec`` is the last tick's, ``admitted`` what another process did last."""
+    """All that a workload remembers, replaced whole each tick.
+
+    ``spec`` is the last tick's, ``admitted`` what another process did last, ``refused`` the classes of which a gate in the path refused
+    some since the tick before.
+    """
 
     spec: WorkloadSpec | None = None
     history: History = field(default_factory=History)
@@ -93,6 +99,7 @@ class State:
     decision: Decision | None = None
     admitted: tuple[tuple[str, float], ...] = ()
     attempts: Attempts = Attempts()
+    refused: frozenset[str] = frozenset()
 
 
 def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, Decision | Pending]:
@@ -103,7 +110,9 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
         state = replace(state, stabilizer=roused(state.stabilizer, seen.at))
     history = ingest(state.history, seen, spec.stale_s)
     starts = follow(state.starts, Seen(history.replicas, seen.readings, state.stabilizer.asks, spec.stale_s))
-    state = replace(state, spec=spec, history=history, starts=starts, attempts=state.attempts.seen(seen.asked, seen.at))
+    refused = frozenset(one.name for one in seen.asked if one.refused)
+    state = replace(state, spec=spec, history=history, starts=starts, refused=refused)
+    state = replace(state, attempts=state.attempts.seen(seen.asked, seen.at))
     if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
     if is_blind(state.history, seen) and state.decision is not None:
@@ -132,14 +141,15 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
     measured = measure(state.measured, spec.latency, state.starts.finished, now)
     expected = coming(measured, state.starts, now)
     belief, learned, believed = estimate(_knows(spec, expected), state.history, state.belief, state.learned, ask)
-    plan_spec = PlanSpec(spec.reaction_s, spec.budget_s, spec.gate)
-    want = wanted_per_s(plan_spec, believed, tpot_pressed=any(tpot_pressed(c, believed) for c in spec.classes))
-    colours = _judge(spec, state, believed, want)
+    plan_spec = PlanSpec(spec.reaction_s, spec.budget_s, spec.gate, keeps_tpot(spec.classes))
+    want = wanted_per_s(plan_spec, believed)
+    short = believed.offered_per_s > min(want, believed.drain_per_s)  # what only fills a queue does not last
+    colours = _judge(spec, state, believed, short=short)
     worst = worst_of(colour for _, colour in colours)
     recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas, lost=state.history.lost))
-    held = state.history.replicas is not None and state.history.replicas.held
-    moment = replace(_moment(spec, believed, recommendation, worst), held=held)
-    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
+    moment = moment_of(spec, believed, recommendation, worst)
+    moment = replace(moment, pressed=moment.pressed or (short and bool(state.refused)))
+    stabilizer, shaped = stabilized(spec, state, moment)
     decision = Decision(
         key=spec.key,
         sequence=0 if state.decision is None else state.decision.sequence + 1,
@@ -161,20 +171,21 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
         surge_ratio=spec.surge_ratio,
         gate=spec.gate,
         shed=spec.shed,
-        findings=findings(_facts(spec, state.history, expected), believed, recommendation),
+        findings=findings(_facts(spec, state.history, expected, shaped), believed, recommendation),
         readings=state.history.reporting,
         missing=state.history.missing,
+        replicas=state.history.replicas,
     )
-    learned = derate(learned, now, contradicted=_contradicted(spec, state.decision, believed))
+    learned = derate(learned, now, contradicted=contradicted(spec, state.decision, believed))
     state = replace(state, belief=belief, learned=learned, measured=measured, stabilizer=stabilizer)
     return replace(state, colours=tuple(colours), decision=decision), decision
 
 
 def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:
     """Nothing is known now: the last number stands, its pressure ages, and nobody is told anything new."""
-    moment = _moment(spec, held.estimate, held.recommendation, held.state)
+    moment = moment_of(spec, held.estimate, held.recommendation, held.state)
     moment = replace(moment, now=now, max_replicas=_max_replicas(spec, state.history), blind=True)
-    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
+    stabilizer, shaped = stabilized(spec, state, moment)
     decision = replace(
         held,
         sequence=held.sequence + 1,
@@ -186,6 +197,7 @@ def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple
         runner_up=held.reason if held.reason is not Reason.BLIND_HOLD else held.runner_up,
         shaped=shaped,
         missing=state.history.missing,
+        replicas=state.history.replicas,
     )
     return replace(state, stabilizer=stabilizer, decision=decision), decision
 
@@ -195,6 +207,7 @@ def _knows(spec: WorkloadSpec, expected: Coming) -> EstimateSpec:
         profile=spec.profile,
         headroom_ratio=spec.headroom_ratio,
         budget_s=spec.budget_s,
+        tpot_s=min((c.tpot_s for c in spec.classes if c.tpot_s is not None), default=None),
         slo_quantile=spec.slo_quantile,
         coming=expected,
         reaction_s=spec.reaction_s,
@@ -208,12 +221,13 @@ def _max_replicas(spec: WorkloadSpec, history: History) -> int:
     return spec.scaling.max_replicas if bound is None else min(bound, spec.scaling.max_replicas)
 
 
-def _judge(spec: WorkloadSpec, state: State, believed: Estimate, want_per_s: float) -> list[tuple[str, Colour]]:
+def _judge(spec: WorkloadSpec, state: State, believed: Estimate, *, short: bool) -> list[tuple[str, Colour]]:
+    """``short``: not all that is offered can be admitted."""
     before = dict(state.colours)
-    admits_all = believed.offered_per_s <= want_per_s
+    doors = [Door(not short, sheds=short and c.name in state.refused) for c in spec.classes]
     return [
-        (c.name, judge(spec.pressure, c, before.get(c.name, Colour()), believed, admits_all=admits_all))
-        for c in spec.classes
+        (c.name, judge(spec.pressure, c, before.get(c.name, Colour()), believed, door))
+        for c, door in zip(spec.classes, doors, strict=True)
     ]
 
 
@@ -242,24 +256,7 @@ def _law_inputs(spec: WorkloadSpec, believed: Estimate, max_replicas: int, *, lo
     )
 
 
-def _moment(spec: WorkloadSpec, believed: Estimate, recommendation: Recommendation, worst: Pressure) -> Moment:
-    return Moment(
-        now=believed.at,
-        recommended=recommendation.replicas,
-        current=believed.current,
-        min_replicas=spec.scaling.min_replicas,
-        max_replicas=recommendation.inputs.max_replicas,
-        start_floor=whole(believed.ongoing / believed.capacity.target),
-        busy=believed.ongoing > 0 or believed.offered_per_s > 0 or believed.missing > 0,
-        red=worst is Pressure.RED,
-        pressed=worst in {Pressure.YELLOW, Pressure.RED},
-        blind=False,
-        down_s=spec.stabilize.down_s(believed.replica_ready_s),
-        unsure=spec.deadline_s is None and believed.unsure,
-    )
-
-
-def _facts(spec: WorkloadSpec, history: History, expected: Coming) -> Facts:
+def _facts(spec: WorkloadSpec, history: History, expected: Coming, shaped: Shaped) -> Facts:
     return Facts(
         *(spec.profile, spec.classes, spec.warnings, spec.scaling),
         silent=tuple(reading for reading in history.reporting if reading.replica in history.lacking),
@@ -269,6 +266,8 @@ def _facts(spec: WorkloadSpec, history: History, expected: Coming) -> Facts:
         diced=history.diced,
         stuck=tuple(start for start in expected.under_way if start.stuck),
         replicas=history.replicas,
+        readings=history.reporting,
+        published=shaped.replicas,
     )
 
 
@@ -278,20 +277,3 @@ def _verdicts(spec: WorkloadSpec, state: State, colours: dict[str, Colour], beli
     at = before.decided_at if before is not None else -math.inf
     classes = zip(spec.classes, rates, strict=True)
     return tuple(Verdict(c, colours[c.name], rate, ratios.get(c.name, 1.0), at) for c, rate in classes)
-
-
-def _contradicted(spec: WorkloadSpec, before: Decision | None, believed: Estimate) -> bool:
-    """Whether measured latency is over its objective though the model said GREEN under real load: the profile is too good to be true.
-
-    Slow tokens colour the state themselves, so for them the model's word is a short queue below the safe concurrency. While a replica is
-    silent nobody knows how full it is, and nothing is contradicted.
-    """
-    if before is None or believed.missing or believed.saturation_ratio < SATURATED_RATIO:
-        return False
-    green, budget = before.state is Pressure.GREEN, spec.budget_s or math.inf
-    calm = believed.saturation_ratio <= 1 and (believed.queue_wait.by_drain_s or 0.0) < ENTER_RATIO * budget
-    ttft, tpot = known(believed.ttft_s), known(believed.tpot_s)
-    slow_first = ttft is not None and believed.ttft_samples >= DERATE_SAMPLES and ttft > budget
-    tpot_budget = min((c.tpot_s for c in spec.classes if c.tpot_s is not None), default=math.inf)
-    slow_tokens = tpot is not None and believed.tpot_samples >= DERATE_SAMPLES and tpot > tpot_budget
-    return (green and slow_first) or ((green or calm) and slow_tokens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scaler.core.history import APPLIED_SPAN_S
 from scaler.core.increase import Limit, counter_increase
 from scaler.core.model import Histogram, known
 from scaler.core.windows import HistogramSeries, Series, summed
@@ -33,11 +34,12 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
     if readings and not more.news:
         return replace(history, running=running, awake=awake, waiting=waiting)
     upstream, doubted = _refused(history, seen)
-    refused = more.refused + upstream + _diced(seen, more)
+    applied = history.applied if seen.applied_ratio is None else history.applied.add(at, seen.applied_ratio)
+    refused = more.refused + upstream + _diced(seen, more, applied)
     again = float(sum([one.admitted_retries for one in seen.asked]))
     first_tokens, entered, offered = _counted(history, seen, more, refused - again)
     first_token_at, waiting_since = _stall(history, more, at, held)
-    ttft, tpot, queue_time, prompt_tokens = more.histograms
+    ttft, tpot, queue_time, prompt_tokens, output_tokens = more.histograms
     return replace(
         history,
         running=running,
@@ -47,12 +49,14 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
         entered=entered,
         offered=offered,
         refused=_plus(history.refused, at, refused),
+        applied=applied,
         again=_plus(history.again, at, again),
         preemptions=_plus(history.preemptions, at, more.preemptions),
         ttft=_observe(history, "ttft", ttft, more, (at, stale_s)),
         tpot=_observe(history, "tpot", tpot, more, (at, stale_s)),
         queue_time=_observe(history, "queue_time", queue_time, more, (at, stale_s)),
         prompt_tokens=_observe(history, "prompt_tokens", prompt_tokens, more, (at, stale_s)),
+        output_tokens=_observe(history, "output_tokens", output_tokens, more, (at, stale_s)),
         first_token_at=first_token_at,
         waiting_since=waiting_since,
         diced=seen.applied_ratio is not None and seen.applied_ratio < 1,
@@ -71,11 +75,12 @@ def _refused(history: History, seen: Observation) -> tuple[float, Mapping[str, f
     return (more, history.doubted) if more is not None else (0.0, {**history.doubted, UPSTREAM: seen.at})
 
 
-def _diced(seen: Observation, more: Increase) -> float:
+def _diced(seen: Observation, more: Increase, applied: Series) -> float:
     """What gateways refused by dice of their own, told from what they let in: otherwise a working gate would hide the demand."""
     if seen.applied_ratio is None or more.first_tokens is None:
         return 0.0
-    return (more.first_tokens + more.waiting) * (1 / max(LEAST_APPLIED_RATIO, seen.applied_ratio) - 1)
+    ratio = applied.mean(APPLIED_SPAN_S) or seen.applied_ratio
+    return (more.first_tokens + more.waiting) * (1 / max(LEAST_APPLIED_RATIO, ratio) - 1)
 
 
 def _counted(history: History, seen: Observation, more: Increase, refused: float) -> tuple[Series, Series, Series]:

@@ -110,6 +110,7 @@ class Engine:
     tpot: Buckets | None = None
     queue_time: Buckets | None = None
     prompt_tokens: Buckets | None = None
+    output_tokens: Buckets | None = None
     awake: OneHot | None = None
     ranks: tuple[str, ...] = ()
     keep: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -122,7 +123,7 @@ class Engine:
         """Every sample name a source has to fetch for this engine, each once."""
         rows: tuple[Number | Buckets | OneHot | None, ...] = (
             *(self.running, self.waiting, self.kv_usage, self.ttft, self.tpot, self.queue_time, self.prompt_tokens),
-            *(self.generation_tokens, self.preemptions, self.rejections, self.awake, *self.proofs),
+            *(self.output_tokens, self.generation_tokens, self.preemptions, self.rejections, self.awake, *self.proofs),
         )
         return tuple(dict.fromkeys(name for row in rows if row is not None for name in row.sample_names))
 
@@ -158,6 +159,7 @@ def select(engine: Engine, samples: Samples, replica: str, observed_at: float) -
         tpot=buckets(engine.tpot),
         queue_time=buckets(engine.queue_time),
         prompt_tokens=buckets(engine.prompt_tokens),
+        output_tokens=buckets(engine.output_tokens),
         absent=tuple(name for name in engine.required if found[name] is None and name not in excused),
     )
 

@@ -47,5 +47,6 @@ VLLM = Engine(
     ),
     queue_time=Buckets(_names("request_queue_time_seconds")),
     prompt_tokens=Buckets(_names("request_prompt_tokens")),
+    output_tokens=Buckets(_names("request_generation_tokens")),
     awake=OneHot(_names("engine_sleep_state"), label="sleep_state", value="awake"),
 )

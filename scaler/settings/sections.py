@@ -174,6 +174,7 @@ class ProfileSection(Section):
             safe_rate_per_s=self.safe_rate_per_s,
             unloaded_ttft_s=self.unloaded_ttft_s,
             input_p50=None if self.mix is None else self.mix.in_p50,
+            output_p50=None if self.mix is None else self.mix.out_p50,
             name=name,
             confidence=self.confidence,
             match=Match() if self.match is None else self.match.value(),

@@ -60,7 +60,8 @@ def signals(engine: Engine) -> tuple[Signals, ...]:
     deciding = [row for row in (engine.running, engine.waiting, engine.kv_usage, *engine.proofs) if row is not None]
     rest = (engine.generation_tokens, engine.preemptions, engine.rejections, engine.awake)
     others = [row for row in rest if row is not None and row not in deciding]
-    rows = ((engine.ttft, True), (engine.tpot, True), (engine.queue_time, True), (engine.prompt_tokens, False))
+    latencies, lengths = (engine.ttft, engine.tpot, engine.queue_time), (engine.prompt_tokens, engine.output_tokens)
+    rows = (*((row, True) for row in latencies), *((row, False) for row in lengths))
     histograms = [_histogram(engine, row, latency=latency) for row, latency in rows if row is not None]
     return (_plain(engine, deciding), *([_plain(engine, others)] if others else ()), *histograms)
 

@@ -33,7 +33,8 @@ def test_the_profile_loads_as_a_configuration_file():
             input_p50=980,
             name="tiny-7b",
             confidence="high",
-            match=Match("H100", "0.32.0"),
+            match=Match("H100", "0.32"),
+            output_p50=190,
         )
     }
 
@@ -47,7 +48,7 @@ def test_the_profile_says_what_it_rests_on():
         "safe_rate_per_s": 5.278,
         "unloaded_ttft_s": 0.07,
         "mix": {"in_p50": 980, "out_p50": 190},
-        "match": {"gpu": "H100", "engine_version": "0.32.0"},
+        "match": {"gpu": "H100", "engine_version": "0.32"},
         "confidence": "high",
     }
     assert provenance == {
@@ -82,6 +83,21 @@ def test_what_nobody_knows_is_left_out():
     unknown = replace(run(8), prompts=Lengths(), outputs=Lengths())
     profile = profile_of(calibrated(unknown, replace(run(16, 2.4), prompts=Lengths(), outputs=Lengths())), "1")
     assert set(profile) == {"safe_concurrency", "safe_rate_per_s", "confidence", "provenance"}
+
+
+@pytest.mark.parametrize(
+    ("version", "match"),
+    [
+        ("0.32.0", {"engine_version": "0.32"}),
+        ("v1.2.3rc1", {"engine_version": "v1.2"}),
+        ("0.32.1.dev7+g12ab", {"engine_version": "0.32"}),
+        ("7", {"engine_version": "7"}),
+        ("nightly", None),
+    ],
+)
+def test_a_profile_is_for_every_patch_release_of_the_version_that_was_tested(version, match):
+    tested = calibrated(run(8), run(16, 2.4), setup=Setup("", engine_version=version))
+    assert profile_of(tested, "1").get("match") == match
 
 
 @pytest.mark.parametrize("objectives", [Objectives(2.0), Objectives(1.5, 0.1, 99.0)])

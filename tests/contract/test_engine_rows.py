@@ -242,7 +242,11 @@ def test_any_page_gives_a_reading_with_sound_numbers_only(engine, data):
         *(reading.running, reading.waiting, reading.kv_usage_ratio),
         *(reading.generation_tokens_total or 0.0, reading.preemptions_total or 0.0, reading.rejections_total or 0.0),
     )
-    ladders = [h for h in (reading.ttft, reading.tpot, reading.queue_time, reading.prompt_tokens) if h is not None]
+    ladders = [
+        h
+        for h in (reading.ttft, reading.tpot, reading.queue_time, reading.prompt_tokens, reading.output_tokens)
+        if h is not None
+    ]
     assert all(map(sound, numbers))
     assert all(sound(h.sum) and sound(h.count) for h in ladders)
     assert all(list(h.counts) == sorted(h.counts) and len(h.counts) == len(h.edges) + 1 for h in ladders)

@@ -84,6 +84,7 @@ def on_edges_of(few: Mapping[str, Reading], many: Mapping[str, Reading]) -> dict
             tpot=cut(reading.tpot, few[pod].tpot),
             queue_time=cut(reading.queue_time, few[pod].queue_time),
             prompt_tokens=cut(reading.prompt_tokens, few[pod].prompt_tokens),
+            output_tokens=cut(reading.output_tokens, few[pod].output_tokens),
         )
         for pod, reading in many.items()
     }

@@ -42,6 +42,15 @@ def test_offered_load_is_what_gets_in_over_the_share_that_is_let_in(applied, off
     assert decided(applied).estimate.offered_per_s == pytest.approx(offered)
 
 
+def test_a_fraction_that_swings_faster_than_gateways_follow_does_not_swell_the_demand():
+    """They still admit by the one before: what each look sees entered under both."""
+    state, outcome = State(), None
+    for number in range(40):
+        state, outcome = step(SPEC, state, tick(2.0 * number, (0.2, 0.8)[number % 2]))
+    assert isinstance(outcome, Decision)
+    assert outcome.estimate.offered_per_s == pytest.approx(ADMITTED_PER_S / 0.5, rel=0.15)
+
+
 @pytest.mark.parametrize("applied", [0.8, 0.5, 0.25])
 def test_with_the_gate_on_as_many_replicas_are_asked_for_as_without_it(applied):
     offered = ADMITTED_PER_S / applied

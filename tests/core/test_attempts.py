@@ -29,10 +29,18 @@ def test_what_other_gates_let_in_is_taken_to_be_of_the_same_mix():
 
 
 def test_a_mix_of_a_minute_ago_is_forgotten():
-    seen = Attempts().seen(asked(chat=100), 0.0).seen(asked(batch=10), 6 * FADE_S)
+    seen = Attempts().seen(asked(chat=100), 0.0).seen(asked(batch=60), 6 * FADE_S)
     chat, batch = seen.rates_per_s(("chat", "batch"), 0.0)
     assert chat == pytest.approx(100 * math.exp(-6) / FADE_S)
-    assert batch == 1.0
+    assert batch == pytest.approx(1.0, rel=0.01)
+
+
+@given(st.sampled_from([0.5, 1.0, 2.0, 15.0, 60.0]), st.integers(1, 1000))
+def test_an_even_pace_is_told_as_it_is_however_rare_the_looks(every_s, count):
+    seen = Attempts()
+    for look in range(1 + math.ceil(10 * FADE_S / every_s)):
+        seen = seen.seen(asked(chat=count), look * every_s)
+    assert seen.rates_per_s(("chat",), 0.0) == pytest.approx([count / every_s], rel=0.01)
 
 
 @given(

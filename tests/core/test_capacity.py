@@ -15,10 +15,10 @@ from scaler.core.capacity import (
     derate,
     learn,
     mix_drift,
-    prompt_ratio,
     within_cap,
 )
 from scaler.core.decision import Capacity
+from scaler.core.model import Absent
 from scaler.core.windows import Quantile
 from tests.support.law import near
 
@@ -140,10 +140,13 @@ def test_derating_does_not_depend_on_when_the_clock_began():
     assert [derate(Learned(), now, contradicted=True).derate_ratio for now in (0.0, 5.0, 1e6)] == [0.95] * 3
 
 
+SAME = Quantile(1000.0, 900.0, 1100.0, 500.0)
+
+
 @pytest.mark.parametrize(
-    ("prompt", "expected"),
+    ("seen", "expected"),
     [
-        pytest.param(None, 1.0, id="nothing-seen"),
+        pytest.param(Absent.UNKNOWN, 1.0, id="nothing-seen"),
         pytest.param(Quantile(1900.0, 1000.0, 2000.0, 500.0), 1.0, id="in-the-bucket-of-the-load-test"),
         pytest.param(Quantile(2000.0, 2000.0, 5000.0, 500.0), 1.6, id="longer"),
         pytest.param(Quantile(500.0, 200.0, 500.0, 500.0), 0.7, id="shorter"),
@@ -154,20 +157,20 @@ def test_derating_does_not_depend_on_when_the_clock_began():
         pytest.param(Quantile(2000.0, 2000.0, 5000.0, 49.0), 1.0, id="too-few"),
     ],
 )
-def test_another_mix_counts_once_the_median_prompt_leaves_its_bucket_and_differs_by_more_than_a_quarter(
-    prompt, expected
-):
-    assert mix_drift(TESTED, prompt) == near(expected)
+def test_another_mix_counts_once_a_median_length_leaves_its_bucket_and_differs_by_more_than_a_quarter(seen, expected):
+    tested = replace(TESTED, output_p50=1000.0)
+    assert [mix_drift(tested, seen, SAME), mix_drift(tested, SAME, seen)] == [near(expected)] * 2
 
 
-@given(st.floats(1.0, 1e5), st.floats(1.0, 1e5))
-def test_the_length_of_prompts_can_be_told_from_the_drift_unless_it_is_at_its_least(tested, seen):
-    drift = mix_drift(Profile(1.0, input_p50=tested), Quantile(seen, seen, seen, 500.0))
-    assert drift in {0.5, 1.0} or prompt_ratio(drift) == near(seen / tested)
+def test_longer_prompts_and_longer_answers_add_up_and_may_make_up_for_each_other():
+    tested = replace(TESTED, output_p50=1000.0)
+    double, half = Quantile(2000.0, 2000.0, 5000.0, 500.0), Quantile(500.0, 200.0, 500.0, 500.0)
+    assert [mix_drift(tested, double, double), mix_drift(tested, double, half)] == [near(2.2), near(1.3)]
 
 
 def test_without_the_mix_of_the_load_test_there_is_no_drift():
-    assert mix_drift(BARE, Quantile(2000.0, 2000.0, math.inf, 500.0)) == 1.0
+    seen = Quantile(2000.0, 2000.0, math.inf, 500.0)
+    assert mix_drift(BARE, seen, seen) == 1.0
 
 
 def test_an_engine_that_runs_fewer_at_once_than_the_load_test_found_safe_is_as_strong_as_it_is_wide():

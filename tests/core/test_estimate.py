@@ -213,13 +213,14 @@ def test_nothing_is_learnt(running, rate_per_s, waiting):
     assert learnt(running, rate_per_s, waiting).residence_s is None
 
 
-def test_longer_prompts_than_in_the_load_test_make_the_residence_longer():
-    law = Law(workload(Profile(100.0, 8.0, input_p50=700.0)))
+@pytest.mark.parametrize("signal", ["prompt_tokens", "output_tokens"])
+def test_longer_prompts_or_answers_than_in_the_load_test_make_the_residence_longer(signal):
+    law = Law(workload(Profile(100.0, 8.0, input_p50=700.0, output_p50=700.0)))
     edges = (500.0, 1000.0, 2000.0, 5000.0)
     for beat in range(20):
         seen = observe(law.now, [Engine(running=50.0)])
-        prompts = histogram((1500.0, 20.0 * beat), edges=edges)
-        seen = replace(seen, readings=tuple(replace(reading, prompt_tokens=prompts) for reading in seen.readings))
+        lengths = {signal: histogram((1500.0, 20.0 * beat), edges=edges)}
+        seen = replace(seen, readings=tuple(replace(reading, **lengths) for reading in seen.readings))
         law.state, decision = tick(law.spec, law.state, seen)
         law.now += 2.0
     assert decision.estimate.capacity.residence_s == near(12.5 * (1 + 0.6 * (1500.0 / 700.0 - 1)))

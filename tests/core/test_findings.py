@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.core.capacity import Match, Profile
+from scaler.core.capacity import AUTO, Match, Profile
 from scaler.core.decision import Finding
 from scaler.core.findings import Facts, findings
 from scaler.core.model import Absent, Kind, Note, ReplicaSet, RequestClass
 from scaler.core.ready_latency import ReadyLatency, UnderWay
+from scaler.core.shown import Basis
 from scaler.core.target import ScalingSpec
 from tests.support.law import CHAT, Engine, Law, workload
 
@@ -149,7 +150,7 @@ def test_what_the_platform_says_is_passed_on(replicas, expected):
     assert codes(facts=replace(FACTS, replicas=replicas)) == expected
 
 
-BIG = Profile(100.0, 8.0, 0.1, 1000.0, name="llama-h100", match=Match("H100", "0.32"))
+BIG = Profile(100.0, 8.0, 0.1, 1000.0, name="llama-h100", match=Match("H100", "0.32"), output_p50=200.0)
 SMALL = Profile(40.0, 2.0, 6.0, name="llama-l40s", match=Match("L40S"))
 BOTH = replace(BIG, alternatives=(SMALL,))
 
@@ -261,19 +262,64 @@ def test_a_contradicted_profile_is_told_with_the_load_and_the_latency(seen, numb
 
 
 @pytest.mark.parametrize(
-    ("profile", "tested"),
+    ("profile", "seen", "text"),
     [
-        pytest.param(BIG, ", which was 1000 tokens", id="one-profile"),
-        pytest.param(replace(BOTH, alternatives=(replace(BIG, name="other"),)), "", id="several"),
+        pytest.param(
+            BIG,
+            {"prompt_p50_tokens": 2000.0, "output_p50_tokens": 415.6},
+            "prompts 2000 tokens, then 1000, answers 416 tokens, then 200",
+            id="both",
+        ),
+        pytest.param(
+            replace(BIG, output_p50=None),
+            {"prompt_p50_tokens": 500.0, "output_p50_tokens": 415.6},
+            "prompts 500 tokens, then 1000",
+            id="one",
+        ),
+        pytest.param(
+            replace(BIG, alternatives=(replace(BIG, name="other"),)),
+            {"prompt_p50_tokens": 500.0, "output_p50_tokens": Absent.IDLE},
+            "prompts 500 tokens",
+            id="several-profiles",
+        ),
     ],
 )
-def test_another_mix_is_told_with_both_lengths(profile, tested):
-    assert told(profile, None, capacity=replace(CAPACITY, drift_ratio=1.6)) == [
+def test_another_mix_is_told_with_both_lengths(profile, seen, text):
+    assert told(profile, None, capacity=replace(CAPACITY, drift_ratio=1.6), **seen) == [
         (
             "mix_drift",
             (
-                f"the median prompt is 2 times that of the load test{tested}: the residence time counts 1.60 times; "
-                "test with the prompts of now"
+                f"requests differ from the load test ({text}): the residence time counts 1.60 times; "
+                "test with the requests of now"
             ),
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("basis", "target", "lengths", "text"),
+    [
+        pytest.param(
+            Basis.SHOWN,
+            16.0,
+            {"prompt_p50_tokens": 998.6, "output_p50_tokens": 201.0},
+            "safe concurrency 12, confidence low: what live traffic has shown, 16 are tried; a load test replaces it: slo-scaler calibrate "
+            "--run URL --model NAME --input-tokens 999 --output-tokens 201 --ttft 2 --tpot 0.1 -o profile.yaml",
+            id="shown",
+        ),
+        pytest.param(
+            Basis.FIRST,
+            10.8,
+            {},
+            "safe concurrency 12, confidence low: nothing has been shown yet; a load test replaces it: slo-scaler calibrate "
+            "--run URL --model NAME --input-tokens TOKENS --output-tokens TOKENS --ttft 2 --tpot 0.1 -o profile.yaml",
+            id="nothing-known",
+        ),
+    ],
+)
+def test_a_learnt_safe_concurrency_is_told_with_the_command_that_would_replace_it(basis, target, lengths, text):
+    capacity = replace(CAPACITY, safe_concurrency=12.0, target=target, confidence="low", basis=basis)
+    estimate, recommendation = decided()
+    facts = replace(FACTS, profile=AUTO, classes=(RequestClass("agent", 5.0), RequestClass("chat", 2.0, 0.1)))
+    found = findings(facts, replace(estimate, capacity=capacity, **lengths), recommendation)
+    assert found == (Finding("safe_concurrency_learnt", text),)

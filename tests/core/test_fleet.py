@@ -51,6 +51,7 @@ def fleet(profile: Profile, *kinds: Kind, **more) -> Fleet:
         pytest.param(Match("", "v0.32"), Kind("", "0.32.1"), True, id="with-a-v"),
         pytest.param(Match("", "0.32.0rc1"), Kind("", "0.32.0"), True, id="a-candidate-is-as-good"),
         pytest.param(Match("", "0.3"), Kind("", "0.32.1"), False, id="part-by-part"),
+        pytest.param(Match("", "0.32.0"), Kind("", "0.32.1"), False, id="a-whole-version-means-what-it-says"),
         pytest.param(Match("", "0.32.1"), Kind("", "0.32"), False, id="less-is-told-than-asked-for"),
         pytest.param(Match("", "0.32"), Kind("H100"), None, id="a-version-that-is-not-known"),
         pytest.param(Match("", "nightly"), Kind("", "0.32.1"), False, id="no-version"),

@@ -20,6 +20,7 @@ GREEN, RED = made.green(), made.red()
 DRAIN_PER_S, EDGE, SET_POINT = 16.0, 12.8, 19.2
 FREE = 200.0 - 80.0
 SLOW_START = replace(made.SPEC, profile=replace(made.SPEC.profile, unloaded_ttft_s=None))
+UNPACED = replace(SLOW_START, classes=(replace(made.CHAT, tpot_s=None), made.AGENT, made.BATCH))
 ANY, FRESH = Request(), GateState()
 NOW = 39.0
 """A second after the decision and its readings."""
@@ -63,17 +64,46 @@ def test_a_burst_is_cut_at_the_set_point_and_the_loop_is_told_once():
     assert state.level.starting == math.floor(SET_POINT)
 
 
-def test_without_knowing_how_long_a_prompt_takes_a_burst_fills_the_free_places_and_the_queue_to_the_set_point():
-    plan = plan_of(spec=SLOW_START)
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        pytest.param(UNPACED, SET_POINT, id="and-the-queue-to-the-set-point"),
+        pytest.param(SLOW_START, 1.0, id="and-no-more-where-tokens-are-promised-at-a-pace"),
+    ],
+)
+def test_without_knowing_how_long_a_prompt_takes_a_burst_fills_the_free_places(spec, most):
+    plan = plan_of(spec=spec)
     level = followed(FRESH, plan, NOW).level.queue
     assert plan.seen == -FREE
     assert level < -FREE  # some have finished since the observation
-    assert admitted(plan, 400, coin=0.06) == math.floor(SET_POINT - level)
+    assert admitted(plan, 400, coin=0.06) == math.floor(most - level)
 
 
-def test_places_are_not_counted_on_unless_the_workload_is_green():
-    waits = plan_of(replace(GREEN, state=Pressure.YELLOW), spec=SLOW_START)
+def test_places_are_not_counted_on_unless_the_wait_is_short():
+    waits = plan_of(replace(GREEN, state=Pressure.YELLOW), spec=UNPACED, queue_wait=QueueWait(0.8))
     assert (waits.seen, waits.places, admitted(waits, 400)) == (0.0, 0.0, math.floor(SET_POINT))
+
+
+@pytest.mark.parametrize(
+    ("state", "tick_s", "margin"),
+    [
+        pytest.param(
+            Pressure.YELLOW, 2.0, 2.5 * math.sqrt(32.0), id="by-what-may-end-less-by-chance-until-the-next-look"
+        ),
+        pytest.param(Pressure.YELLOW, 60.0, 20.0, id="by-the-headroom-at-most"),
+        pytest.param(Pressure.GREEN, 2.0, 0.0, id="and-not-at-all-while-green"),
+    ],
+)
+def test_under_pressure_what_is_ongoing_is_kept_below_the_safe_concurrency(state, tick_s, margin):
+    plan = plan_of(replace(GREEN, state=state), spec=replace(SLOW_START, tick_s=tick_s), running=170.0)
+    after, _ = verdicts(plan, 100, coin=0.06)
+    assert math.floor(1 - margin) - 1 < after.level.queue <= 1 - margin
+
+
+@pytest.mark.parametrize("waiting", [0.0, 10.0])
+def test_requests_that_wait_for_their_prompts_to_be_computed_take_no_places(waiting):
+    plan = plan_of(running=150.0 - waiting, waiting=waiting, queue=waiting, spec=SLOW_START)
+    assert plan.seen - plan.waiting_free == -50.0
 
 
 def test_below_the_edge_the_published_fraction_holds():
@@ -93,7 +123,7 @@ def test_a_published_fraction_that_is_smaller_than_our_own_holds():
 
 def test_attempts_are_at_least_those_that_are_published():
     """The first request of a process that has just started, in a load of ten times what drains."""
-    plan = plan_of(queue=17.0, running=200.0, waiting=17.0, offered_per_s=160.0)
+    plan = plan_of(queue=17.0, running=150.0, waiting=17.0, offered_per_s=160.0)
     want = DRAIN_PER_S + (SET_POINT - 17.0) / 1.5
     assert ask(FRESH, plan, ANY, 38.0, 0.5)[1].admit_ratio == pytest.approx(want / 160.0)
 
@@ -109,7 +139,7 @@ def test_one_request_a_replica_that_has_just_come_in_makes_no_queue_of_an_idle_f
 
 
 def test_while_no_rate_is_known_and_nothing_queues_one_is_admitted_after_the_other():
-    plan = plan_of(replace(GREEN, state=Pressure.YELLOW), drain_per_s=0.0, running=0.0, spec=SLOW_START)
+    plan = plan_of(replace(GREEN, state=Pressure.YELLOW), drain_per_s=0.0, running=0.0, queue_wait=QueueWait(0.8))
     assert [verdict.admit for verdict in verdicts(plan, 3)[1]] == [True, False, False]
 
 
@@ -244,17 +274,6 @@ def test_a_silent_fleet_says_nothing_against_admitting():
     assert (plan.queue, admitted(plan, 500)) == (None, 500)
 
 
-def test_slow_tokens_leave_no_room_for_a_queue():
-    slow = plan_of(
-        replace(GREEN, state=Pressure.YELLOW),
-        spec=SLOW_START,
-        tpot_s=0.2,
-        tpot_before_s=0.2,
-        tpot_samples=50.0,
-    )
-    assert admitted(slow, 100) == 1
-
-
 def test_the_first_class_has_room_that_the_last_one_has_not():
     burst = plan_of()
     assert [admitted(burst, 200, Request(name), coin=0.6) for name in ("chat", "agent", "batch")] == [19, 17, 14]
@@ -269,7 +288,7 @@ def test_what_was_counted_for_a_class_that_is_gone_is_still_told():
 
 def test_of_two_tenants_the_one_that_asks_for_more_is_refused_first():
     halved = replace(RED, classes=tuple(replace(verdict, admit_ratio=0.5) for verdict in RED.classes))
-    plan, state, told = replace(gate_plan(halved, made.SPEC), queue=None), FRESH, []
+    plan, state, told = replace(gate_plan(halved, made.SPEC), queue=None, starts=None, batch=None), FRESH, []
     for index in range(400):
         tenant = "small" if index % 10 == 0 else "large"
         state, verdict = ask(state, plan, Request(tenant=tenant), NOW + index / 100, index * 0.37 % 1)

@@ -158,6 +158,7 @@ def test_no_admission_but_of_floors_takes_more_under_way_than_its_limit(decision
         enforced = plan.decision.classes[plan.index(verdict.request_class)].gate is GateMode.ENFORCE
         if verdict.admit and enforced and not plan.starved:
             assert state.level.queue <= max(plan.queue.limit(), before) + 1e-9
+            assert plan.batch is None or state.level.queue - plan.waiting_free <= max(plan.batch.limit(), before) + 1e-9
             assert plan.starts is None or state.level.starting <= max(plan.starts.limit(), before) + 1e-9
         before = max(state.level.queue, state.level.starting)
 

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.core.admission import PROBE_RATIO, RISE_PER_REACTION
-from scaler.core.capacity import Learned, Profile
+from scaler.core.capacity import AUTO, Learned, Profile
 from scaler.core.decision import Decision
 from scaler.core.estimate import Belief
 from scaler.core.history import History
+from scaler.core.learning import MOST_STEP
 from scaler.core.memory import HOLD_S, MOST_BYTES, PASSING_LASTS_S, Recalled, recall, remember
 from scaler.core.model import GateMode, Phase, Pressure, RequestClass
 from scaler.core.pressure import Colour
 from scaler.core.ready_latency import ReadyLatency
+from scaler.core.shown import LEAST_STEP, MOST_LEVELS, Counts, Level, Objectives, Shown
 from scaler.core.stabilize import Stabilizer, StabilizeSpec
 from scaler.core.starts import ASKED, Finished, Starts
 from scaler.core.step import State, step
@@ -123,6 +125,48 @@ def test_the_text_is_json_of_short_keys_that_a_person_can_read():
     }
 
 
+LEARNT = Shown(Objectives(5.0, 0.1), 7, levels=(Level(-2, Counts(81.9, 0.0, 0.0)), Level(7, Counts(300.7, 4.2, 3.9))))
+
+
+def text_of(shown: Shown) -> str:
+    return remember(replace(STATE, learned=replace(STATE.learned, shown=shown)), NOW, WALL)
+
+
+def test_what_traffic_has_shown_outlives_the_process_however_old_it_is_and_shows_no_more_than_it_did():
+    text = text_of(LEARNT)
+    assert json.loads(text)["a"] == [[5, 0.1, 0.95], 7, [[-2, 81, 0, 0], [7, 300, 5, 3]]]
+    kept = (Level(-2, Counts(81.0, 0.0, 0.0)), Level(7, Counts(300.0, 5.0, 3.0)))
+    assert recalled(text, gap_s=1e6).state.learned.shown == replace(LEARNT, levels=kept)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(Shown(), id="nothing"),
+        pytest.param(replace(LEARNT, found_at=NOW), id="what was found and not shown"),
+    ],
+)
+def test_what_was_not_shown_is_not_kept(shown):
+    assert "a" not in json.loads(text_of(shown))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        [[5, 0.1, 0.95], 200, []],
+        [[5, 0.1, 0.95], 7.5, []],
+        [[5, 0.1, 1.0], 7, []],
+        [[-5, 0.1, 0.95], 7, []],
+        [[5, 0.1, 0.95], 7, [[7, 300, 5]]],
+        [[5, 0.1, 0.95], 7, [[7, -1, 0, 0]]],
+        [[5, 0.1, 0.95], 7, [[7, 1, 0, 0], [7, 1, 0, 0]]],
+    ],
+)
+def test_nonsense_about_what_was_shown_is_not_believed(kept):
+    text = json.dumps(json.loads(text_of(LEARNT)) | {"a": kept})
+    assert recalled(text) == Recalled(State(), "what is stored makes no sense in a")
+
+
 @pytest.mark.parametrize(
     "gap_s", [pytest.param(-3600.0, id="the wall clock went back"), pytest.param(0.0, id="at once")]
 )
@@ -219,9 +263,20 @@ INSTANTS = st.floats(allow_nan=True, allow_infinity=True)
 NUMBERS = st.floats(min_value=0.0, allow_infinity=True)
 COUNTS = st.integers(0, 10**12)
 NAMES = st.text(max_size=80)
+SHOWN = st.builds(
+    Shown,
+    st.builds(Objectives, st.none() | st.floats(1e-3, 1e7), st.none() | st.floats(1e-3, 1e7), st.floats(0.5, 0.999)),
+    st.none() | st.integers(LEAST_STEP, MOST_STEP),
+    st.none() | INSTANTS,
+    levels=st.lists(
+        st.builds(Level, st.integers(LEAST_STEP, MOST_STEP), st.builds(Counts, *[st.floats(0.0, 1e7)] * 3)),
+        max_size=MOST_LEVELS,
+        unique_by=lambda one: one.step,
+    ).map(lambda levels: tuple(sorted(levels, key=lambda one: one.step))),
+)
 STATES = st.builds(
     State,
-    learned=st.builds(Learned, NUMBERS, COUNTS, INSTANTS, NUMBERS, INSTANTS),
+    learned=st.builds(Learned, NUMBERS, COUNTS, INSTANTS, NUMBERS, INSTANTS, SHOWN),
     stabilizer=st.builds(
         Stabilizer,
         published=st.none() | COUNTS,
@@ -278,7 +333,7 @@ def test_the_stored_window_never_says_less_than_the_real_one(samples, after_s):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("vtkdlrcnsx"), inner, max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("vtkdalrcnsx"), inner, max_size=5),
     max_leaves=12,
 )
 
@@ -291,7 +346,7 @@ def test_no_text_at_all_is_fatal(text, wall):
 @st.composite
 def mutations(draw) -> str:
     """The text of the moment with one part of it replaced by another value, cut out, or repeated."""
-    written = json.loads(TEXT) | {"v": draw(st.sampled_from([1, 1, 1, 2]))}
+    written = json.loads(text_of(LEARNT)) | {"v": draw(st.sampled_from([1, 1, 1, 2]))}
     part, key = written, draw(st.sampled_from(sorted(written)))
     while isinstance(part[key], list) and part[key] and draw(st.booleans()):
         part, key = part[key], draw(st.integers(0, len(part[key]) - 1))
@@ -304,14 +359,14 @@ def mutations(draw) -> str:
     return json.dumps(written)
 
 
-@given(mutations(), st.floats(-1e3, 1e6) | st.floats(1e6, 3e9))
-def test_the_law_decides_on_whatever_a_changed_text_is_read_as(text, gap_s):
-    state = recalled(text, gap_s).state
+@given(mutations(), st.floats(-1e3, 1e6) | st.floats(1e6, 3e9), st.sampled_from([PROFILE, AUTO]))
+def test_the_law_decides_on_whatever_a_changed_text_is_read_as(text, gap_s, profile):
+    state, spec = recalled(text, gap_s).state, replace(SPEC, profile=profile)
     engines = Engine("a", running=20.0), Engine("b", running=30.0, waiting=4.0)
     for tick in range(4):
         for engine in engines:
             engine.emit(6.0)
-        state, decision = step(SPEC, state, observe(LATER + 2.0 * tick, engines))
+        state, decision = step(spec, state, observe(LATER + 2.0 * tick, engines))
     assert isinstance(decision, Decision)
     assert 1 <= decision.desired <= SPEC.scaling.max_replicas
     assert all(math.isfinite(verdict.admit_ratio) for verdict in decision.classes)
@@ -363,5 +418,8 @@ def test_the_first_decision_after_a_restart_is_never_below_the_stored_one_nor_la
     first = play(after)
     assert first.desired >= before.desired
     assert ORDER.index(first.state) >= ORDER.index(before.state)
+    each_per_s = first.estimate.offered_per_s / len(first.classes)
     for now, was in zip(first.classes, before.classes, strict=True):
-        assert now.state is Pressure.GREEN or now.admit_ratio <= was.admit_ratio + RISE_PER_REACTION + ROUNDED
+        lasting = first.estimate.drain_per_s / each_per_s if each_per_s > 0 else 0.0
+        most = max(was.admit_ratio, lasting) + RISE_PER_REACTION + ROUNDED
+        assert now.state is Pressure.GREEN or now.admit_ratio <= most

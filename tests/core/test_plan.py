@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.core.admission import PROBE_RATIO, PlanSpec, Verdict, as_of, plan, wanted_per_s
+from scaler.core.admission import PROBE_RATIO, PlanSpec, Verdict, as_of, plan, precedence, wanted_per_s
 from scaler.core.capacity import Profile
 from scaler.core.model import GateMode, Objective, Pressure, RequestClass
 from scaler.core.pressure import Colour
-from tests.support.law import Engine, Law, workload
+from tests.support.law import Engine, Law, near, workload
 
 FEW = settings(max_examples=settings().max_examples // 4)
 SPEC = PlanSpec(reaction_s=4.0, budget_s=5.0, gate=GateMode.OBSERVE)
@@ -30,18 +31,27 @@ def shares(*verdicts, want=8.0, **changes):
 
 
 @pytest.mark.parametrize(
-    ("queue", "tpot_pressed", "wanted"),
+    ("running", "waiting", "keeps_tpot", "wanted"),
     [
-        pytest.param(0.0, False, 8.0 + 24.0 / 4.0, id="an-empty-queue-may-fill-to-the-set-point"),
-        pytest.param(24.0, False, 8.0, id="at-the-set-point-as-much-as-drains"),
-        pytest.param(40.0, False, 4.0, id="above-it-less"),
-        pytest.param(400.0, False, 0.0, id="never-less-than-nothing"),
-        pytest.param(24.0, True, 2.0, id="under-slow-tokens-the-set-point-is-nothing"),
+        pytest.param(100.0, 0.0, False, 8.0 + 24.0 / 4.0, id="an-empty-queue-may-fill-to-the-set-point"),
+        pytest.param(100.0, 24.0, False, 8.0, id="at-the-set-point-as-much-as-drains"),
+        pytest.param(124.0, 0.0, False, 8.0, id="what-runs-above-the-safe-concurrency-is-queued"),
+        pytest.param(100.0, 40.0, False, 4.0, id="above-it-less"),
+        pytest.param(100.0, 400.0, False, 0.0, id="never-less-than-nothing"),
+        pytest.param(100.0, 0.0, True, 8.0, id="where-tokens-have-a-pace-the-batch-is-no-place-to-wait"),
+        pytest.param(116.0, 0.0, True, 4.0, id="and-what-is-too-much-in-it-goes"),
+        pytest.param(80.0, 0.0, True, 13.0, id="free-places-are-filled"),
+        pytest.param(20.0, 40.0, True, 4.0, id="but-what-waits-all-the-same-is-a-queue"),
     ],
 )
-def test_what_may_enter_steers_the_queue_to_its_set_point(queue, tpot_pressed, wanted):
-    believed = replace(BASE, drain_per_s=8.0, queue=queue)
-    assert wanted_per_s(SPEC, believed, tpot_pressed=tpot_pressed) == wanted
+def test_what_may_enter_steers_the_queue_to_its_set_point(running, waiting, keeps_tpot, wanted):
+    believed = replace(BASE, drain_per_s=8.0, running=running, waiting=waiting)
+    assert wanted_per_s(replace(SPEC, keeps_tpot=keeps_tpot), believed) == wanted
+
+
+def test_what_runs_now_counts_and_not_its_average():
+    believed = replace(BASE, drain_per_s=8.0, running=124.0, waiting=0.0)
+    assert wanted_per_s(SPEC, replace(believed, queue=0.0)) == wanted_per_s(SPEC, replace(believed, queue=90.0)) == 8.0
 
 
 @pytest.mark.parametrize(
@@ -49,12 +59,12 @@ def test_what_may_enter_steers_the_queue_to_its_set_point(queue, tpot_pressed, w
     [
         pytest.param(replace(SPEC, budget_s=None), {}, math.inf, id="without-a-budget-all"),
         pytest.param(SPEC, {"drain_per_s": 0.0, "queue": 0.0}, math.inf, id="without-a-rate-and-a-queue-all"),
-        pytest.param(SPEC, {"drain_per_s": 0.0, "queue": 4.0}, 0.0, id="without-a-rate-and-with-a-queue-none"),
+        pytest.param(SPEC, {"drain_per_s": 0.0, "queue": 4.0, "waiting": 4.0}, 0.0, id="with-a-queue-none"),
         pytest.param(SPEC, {"ready": 0}, 0.0, id="without-a-ready-replica-none"),
     ],
 )
 def test_what_may_enter_at_the_edges(spec, changes, wanted):
-    assert wanted_per_s(spec, replace(BASE, **changes), tpot_pressed=False) == wanted
+    assert wanted_per_s(spec, replace(BASE, **changes)) == wanted
 
 
 def test_the_lowest_class_is_shed_first():
@@ -87,10 +97,24 @@ def test_all_are_admitted_while_all_are_green():
     assert shares(*green, want=0.0) == [1.0, 1.0]
 
 
-def test_down_at_once_and_up_by_a_tenth_a_reaction_time():
+def test_down_at_once_and_up_to_what_drains_and_beyond_by_a_tenth_a_reaction_time():
     falls = shares(pressed(CHAT, ratio=1.0), want=2.0)
-    rises = [shares(pressed(CHAT, ratio=0.2, at=BASE.at - ago), want=9.0) for ago in (2.0, 4.0, 400.0)]
-    assert (falls, rises) == ([0.2], [[pytest.approx(0.25)], [pytest.approx(0.3)], [pytest.approx(0.3)]])
+    rises = [
+        shares(pressed(CHAT, ratio=ratio, at=BASE.at - ago), want=9.5, drain_per_s=6.0)
+        for ratio, ago in ((0.2, 2.0), (0.2, 4.0), (0.2, 400.0), (0.6, 4.0), (0.7, 4.0), (0.9, 4.0))
+    ]
+    assert falls == [0.2]
+    assert rises == [[near(ratio)] for ratio in (0.65, 0.7, 0.7, 0.7, 0.8, 0.95)]
+
+
+def test_while_nobody_asks_a_fraction_rises_by_a_tenth_a_reaction_time():
+    """What drains is no measure then: nobody knows how many will ask."""
+    assert shares(pressed(CHAT, 0.0, ratio=0.2, at=BASE.at - 4.0), want=9.0) == [near(0.3)]
+
+
+def test_who_polls_the_fraction_need_not_shed_what_a_gate_in_the_path_does():
+    shed = Verdict(CHAT, Colour(Pressure.YELLOW, shed_only=True), 100.0)
+    assert (shares(shed, want=8.0), shares(shed, pressed(AGENT), want=8.0)) == ([1.0], [near(0.08), PROBE_RATIO])
 
 
 VERDICTS = st.lists(
@@ -120,6 +144,15 @@ def test_shares_are_always_within_the_probe_and_one_and_never_negative_waits(ver
     made = plan(SPEC, tuple(verdicts), replace(BASE, drain_per_s=drain, queue=queue), want)
     assert all(PROBE_RATIO <= verdict.admit_ratio <= 1.0 for verdict in made)
     assert all(0.0 <= verdict.retry_after_s <= 60.0 and 0.0 <= verdict.retry_spread_s <= 60.0 for verdict in made)
+
+
+@FEW
+@given(VERDICTS, RATES, RATES)
+def test_no_class_is_ever_admitted_less_than_one_after_it(verdicts, want, drain):
+    """Not while they rise either, whatever each of them was admitted before."""
+    made = plan(SPEC, tuple(verdicts), replace(BASE, drain_per_s=drain), want)
+    ranked = sorted(range(len(made)), key=lambda index: precedence(verdicts[index].request_class))
+    assert all(made[first].admit_ratio >= made[later].admit_ratio for first, later in pairwise(ranked))
 
 
 @FEW

@@ -13,6 +13,7 @@ from scaler.core.model import Absent, Objective, Pressure, RequestClass
 from scaler.core.pressure import (
     Colour,
     Condition,
+    Door,
     PressureSpec,
     RedRule,
     judge,
@@ -110,7 +111,7 @@ def coloured(*seen: Estimate, request_class=CHAT, spec=None, admits_all=True, be
     colour, states = before or Colour(), []
     for tick, estimate in enumerate(seen):
         colour = judge(
-            spec or PressureSpec(), request_class, colour, replace(estimate, at=tick * 2.0), admits_all=admits_all
+            spec or PressureSpec(), request_class, colour, replace(estimate, at=tick * 2.0), Door(admits_all)
         )
         states.append(colour.state)
     return states
@@ -171,6 +172,31 @@ def test_it_stays_yellow_as_long_as(estimate, admits_all):
     assert set(coloured(*[estimate] * 20, admits_all=admits_all, before=Colour(YELLOW))) == {YELLOW}
 
 
+SHEDS, ALL_IN = Door(admits_all=False, sheds=True), Door(admits_all=True)
+
+
+def through(*doors: Door, estimate: Estimate = CALM) -> list[tuple[Pressure, bool]]:
+    """States at 0, 2, 4 ... seconds and whether each is for a gate in the path alone, while no request has to wait."""
+    colour, seen = Colour(), []
+    for tick, door in enumerate(doors):
+        colour = judge(PressureSpec(), CHAT, colour, replace(estimate, at=tick * 2.0), door)
+        seen.append((colour.state, colour.shed_only))
+    return seen
+
+
+def test_what_a_gate_in_the_path_has_to_refuse_is_pressure_though_nothing_waits():
+    assert through(ALL_IN, SHEDS) == [(GREEN, False), (YELLOW, True)]
+
+
+def test_it_stays_yellow_while_more_is_offered_than_may_enter_and_for_ten_seconds():
+    full = Door(admits_all=False)
+    assert through(SHEDS, full, full, *[ALL_IN] * 6) == [(YELLOW, True)] * 8 + [(GREEN, False)]
+
+
+def test_a_wait_that_is_pressure_by_itself_is_not_for_a_gate_alone():
+    assert through(SHEDS, SHEDS, estimate=waits(2.0, queue_grows=True)) == [(YELLOW, False)] * 2
+
+
 def test_between_the_edges_the_state_stays():
     assert set(coloured(*[waits(1.5)] * 20, before=Colour(RED))) == {RED}
 
@@ -191,7 +217,7 @@ def test_the_textbook_rule_is_red_wherever_the_chosen_rule_would_be_yellow():
 
 
 def test_both_rules_are_always_published():
-    colour = judge(PressureSpec(), CHAT, Colour(), CALM, admits_all=True)
+    colour = judge(PressureSpec(), CHAT, Colour(), CALM, Door(admits_all=True))
     assert (colour.red_projected, colour.red_budget) == (False, True)
 
 
@@ -202,7 +228,7 @@ def test_both_rules_are_always_published():
 )
 def test_a_class_without_a_budget_for_its_first_token_takes_no_colour(request_class):
     worst = waits(99.0, queue=1e6, queue_grows=True)
-    assert judge(PressureSpec(), request_class, Colour(RED), worst, admits_all=False) == Colour()
+    assert judge(PressureSpec(), request_class, Colour(RED), worst, Door(admits_all=False)) == Colour()
 
 
 def test_a_class_without_an_objective_for_tokens_is_not_pressed_by_them():
@@ -267,7 +293,7 @@ def test_pressure_always_rises_at_once_and_never_falls_within_its_dwell(spec, lo
     colour, worst_at = Colour(), dict.fromkeys(SEVERITY, -math.inf)
     for tick, (estimate, admits_all) in enumerate(looks):
         now, before = tick * 1.0, colour.state
-        colour = judge(spec, CHAT, colour, replace(estimate, at=now), admits_all=admits_all)
+        colour = judge(spec, CHAT, colour, replace(estimate, at=now), Door(admits_all))
         if SEVERITY.index(colour.state) < SEVERITY.index(before):
             assert now - worst_at[before] >= 10.0
         elif colour.state is not before:

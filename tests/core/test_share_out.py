@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -43,7 +44,13 @@ def test_no_class_is_admitted_less_than_one_after_it(asked, drain, want):
     one, attempts = zip(*asked, strict=True)
     shares = share_out(one, attempts, drain, want)
     ranked = [shares[index] for index in sorted(range(len(one)), key=lambda index: precedence(one[index]))]
-    assert all(first >= later - 1e-9 for first, later in pairwise(ranked))
+    assert all(first >= later for first, later in pairwise(ranked))
+
+
+@pytest.mark.parametrize("floor", [0.05, 0.1, 0.3, 0.7])
+def test_who_gets_all_it_asks_for_gets_exactly_all(floor):
+    first = replace(CHAT, floor_ratio=floor)
+    assert share_out((first, AGENT), [7.3, 1.0], 1e6, 7.3 + 0.5)[0] == 1.0
 
 
 @given(asking, rates, rates)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.core.admission import PROBE_RATIO, as_of
-from scaler.core.capacity import Profile
+from scaler.core.capacity import AUTO, Profile
 from scaler.core.decision import Decision
 from scaler.core.model import Observation, Pressure, ReplicaSet, RequestClass, Starting
 from scaler.core.ready_latency import ReadyLatency
@@ -91,7 +91,7 @@ AGENT = RequestClass("agent", ttft_s=20.0, order=1, floor_ratio=0.05)
 CHAT = RequestClass("chat", ttft_s=4.0, tpot_s=0.1, floor_ratio=0.02)
 WORKLOADS = st.builds(
     workload,
-    st.sampled_from([Profile(100.0, 8.0), Profile(20.0)]),
+    st.sampled_from([Profile(100.0, 8.0), Profile(20.0), AUTO]),
     st.sampled_from([(CHAT,), (CHAT, AGENT)]),
     scaling=st.builds(ScalingSpec, st.integers(0, 2), st.integers(3, 12), st.integers(0, 2)),
     stabilize=st.builds(StabilizeSpec, st.sampled_from([0.0, 20.0]), st.sampled_from([None, 20.0]), st.just(60.0)),
@@ -158,7 +158,7 @@ EDITS = st.lists(
             {},
             optional={
                 "headroom_ratio": st.sampled_from([0.0, 0.5]),
-                "profile": st.sampled_from([Profile(10.0, 1.0), Profile(1000.0, 100.0), Profile(50.0)]),
+                "profile": st.sampled_from([Profile(10.0, 1.0), Profile(1000.0, 100.0), Profile(50.0), AUTO]),
                 "scaling": st.builds(ScalingSpec, st.just(1), st.sampled_from([6, 12]), st.integers(0, 2)),
                 "stabilize": st.builds(StabilizeSpec, st.sampled_from([0.0, 20.0]), st.sampled_from([None, 60.0])),
             },

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from scaler.core.capacity import Profile
-from scaler.core.model import Histogram, Missing, Observation, Reading, ReplicaSet, RequestClass, Starting, WorkloadKey
+from scaler.core.model import (
+    Floor,
+    Histogram,
+    Missing,
+    Observation,
+    Reading,
+    ReplicaSet,
+    RequestClass,
+    Starting,
+    WorkloadKey,
+)
 from scaler.core.step import State, WorkloadSpec, step
 
 KEY = WorkloadKey("prod", "llama")
@@ -97,13 +107,14 @@ def observe(
     current: int | None = None,
     max_replicas: int | None = None,
     refused_total: float | None = None,
+    floor: Floor | None = None,
 ) -> Observation:
     """What one tick sees of these engines; `current` is as many as there are, unless said otherwise."""
     engines = tuple(engines)
     count = len(engines) + len(starting) if current is None else current
     return Observation(
         at,
-        ReplicaSet(tuple(engine.name for engine in engines), starting, count, at, max_replicas),
+        ReplicaSet(tuple(engine.name for engine in engines), starting, count, at, max_replicas, floor=floor),
         tuple(engine.read(at) for engine in engines if not engine.silent),
         tuple(Missing(engine.name, "timeout") for engine in engines if engine.silent),
         refused_total,
