@@ -6,12 +6,9 @@ Every answer is read from the board, as it must be seen at this moment. Nothing 
 from __future__ import annotations
 
 import asyncio
-import json
-import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -19,19 +16,14 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from scaler.api import openapi, render
+from scaler.api import openapi, render, status
 from scaler.api.openapi import GATE_PORT, OPS_PORT, Described
-from scaler.api.page import status_page
-from scaler.core.admission import as_of
+from scaler.api.streams import Streams
+from scaler.api.view import Handler, View, asked_for, json_answer, served, unknown_workload
+from scaler.control.changes import SPAN_S
 from scaler.core.decision import Decision, Pending
-from scaler.core.model import WorkloadKey
 from scaler.core.plain import Json
 from scaler.core.retry import UNKNOWN_HEADERS, retry, retry_headers, state_headers, verdict_for
-
-if TYPE_CHECKING:
-    from scaler.control.board import Board
-    from scaler.control.ports import Clock
-    from scaler.core.step import WorkloadSpec
 
 KEEPALIVE_S = 30.0
 LONGEST_LINE = 64 << 10
@@ -39,36 +31,6 @@ LONGEST_LINE = 64 << 10
 takes 60 KiB, and the longest namespace and name need half a kilobyte."""
 CACHE = {"Cache-Control": "max-age=1"}
 """A second of caching is what a busy proxy needs, and less than a decision's life."""
-PAGE_POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
-
-
-class Workloads(Protocol):
-    """Knows which workloads exist, with a decision or without one."""
-
-    def __contains__(self, key: WorkloadKey) -> bool: ...
-
-    def specs(self) -> Iterator[WorkloadSpec]:
-        """The spec of every workload, in the order of their keys."""
-        ...
-
-    def polled(self, key: WorkloadKey) -> None:
-        """Is told that somebody read the workload's admit fraction."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What answers are made from. ``failed`` is told of a handler that raised something unexpected, by its route's path.
-
-    ``faults`` are those of the newest configuration file; while there are any, the one before it is in use.
-    """
-
-    board: Board
-    workloads: Workloads
-    clock: Clock
-    rng: random.Random
-    failed: Callable[[str, Exception], None]
-    faults: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +43,9 @@ class Ops:
     paths: Mapping[str, Json] = field(default_factory=dict)
 
 
-Answer = Callable[[web.Request], web.Response]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
 def gate_app(view: View, more: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
     """What gateways ask. ``more`` are routes of others on the same port."""
-    answers = (_served(lambda _: _states(view)), _served(lambda request: _state(view, request)))
+    answers = (served(lambda _: _states(view)), served(lambda request: _state(view, request)))
     app = _app(view, zip(GATE_ROUTES, answers, strict=True))
     app.add_routes(more)
     return app
@@ -95,16 +53,19 @@ def gate_app(view: View, more: Iterable[web.AbstractRouteDef] = ()) -> web.Appli
 
 def ops_app(ops: Ops) -> web.Application:
     """What operators, probes and Prometheus ask."""
-    document = openapi.contract((*GATE_ROUTES, *OPS_ROUTES), ops.paths)
+    document, streams = openapi.contract((*GATE_ROUTES, *OPS_ROUTES), ops.paths), Streams(ops.view)
     answers = (
-        _served(lambda _: web.Response(text="alive\n")),
-        _served(lambda _: _readiness(ready=ops.ready())),
+        served(lambda _: web.Response(text="alive\n")),
+        served(lambda _: _readiness(ready=ops.ready())),
         _metrics(ops.registry),
-        _served(lambda request: _explain(ops.view, request)),
-        _served(lambda _: _json(document)),
-        _served(lambda _: _page(ops.view)),
+        served(lambda request: _explain(ops.view, request)),
+        served(lambda _: json_answer(document)),
+        *status.answers(ops.view, streams),
     )
-    return _app(ops.view, zip(OPS_ROUTES, answers, strict=True))
+    app = _app(ops.view, zip(OPS_ROUTES, answers, strict=True))
+    app.add_routes(status.assets())
+    app.on_shutdown.append(streams.end)
+    return app
 
 
 def runner(app: web.Application) -> web.AppRunner:
@@ -146,7 +107,7 @@ OPS_ROUTES = (
         answers=((200, "The explanation, or why there is none yet"), (404, "No such workload")),
     ),
     Described("/openapi.json", OPS_PORT, "This document"),
-    Described("/", OPS_PORT, "The status page", media="text/html"),
+    *status.ROUTES,
 )
 
 
@@ -154,13 +115,6 @@ def _app(view: View, routes: Iterable[tuple[Described, Handler]]) -> web.Applica
     app = web.Application(middlewares=[_guard(view)])
     app.add_routes([web.get(described.path, handler) for described, handler in routes])
     return app
-
-
-def _served(answer: Answer) -> Handler:
-    async def handler(request: web.Request) -> web.Response:
-        return answer(request)
-
-    return handler
 
 
 def _guard(view: View) -> Middleware:
@@ -172,10 +126,12 @@ def _guard(view: View) -> Middleware:
             return await handler(request)
         except web.HTTPException as refusal:
             headers = {name: value for name, value in refusal.headers.items() if name == "Allow"}
-            return _json(render.error_body("not_served", refusal.reason), refusal.status, headers)
+            return json_answer(render.error_body("not_served", refusal.reason), refusal.status, headers)
         except Exception as error:  # noqa: BLE001 - one request's bug must not reach the others
             view.failed(_path(request), error)
-            return _json(render.error_body("internal", "the answer could not be made; see this process's log"), 500)
+            return json_answer(
+                render.error_body("internal", "the answer could not be made; see this process's log"), 500
+            )
 
     return guard
 
@@ -186,70 +142,40 @@ def _path(request: web.Request) -> str:
     return "" if resource is None else resource.canonical
 
 
-def _json(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    text = json.dumps(body, allow_nan=False, ensure_ascii=False)
-    return web.Response(text=text, status=status, headers=headers, content_type="application/json")
-
-
-def _key(request: web.Request) -> WorkloadKey:
-    return WorkloadKey(request.match_info["namespace"], request.match_info["name"])
-
-
-def _seen(view: View, key: WorkloadKey, now: float) -> Decision | Pending | None:
-    """The newest outcome as it must be read now; None when nobody knows the workload."""
-    outcome = view.board.latest(key)
-    if isinstance(outcome, Decision):
-        return as_of(outcome, now)
-    if outcome is None and key in view.workloads:
-        return Pending(key, "its first look at the engines has not ended")
-    return outcome
-
-
-def _all(view: View, now: float) -> Iterator[Decision | Pending]:
-    waiting = {outcome.key for outcome in view.board.pending()}
-    for key in sorted(waiting | {spec.key for spec in view.workloads.specs()}):
-        outcome = _seen(view, key, now)
-        if outcome is not None:
-            yield outcome
-
-
 def _states(view: View) -> web.Response:
     now = view.clock()
     bodies: list[Json] = [
         render.state_body(o, verdict_for(o, None)[0], now) if isinstance(o, Decision) else render.pending_body(o)
-        for o in _all(view, now)
+        for o in view.every(now)
     ]
     faults = view.faults()
     configuration: Json = {"valid": not faults, "faults": list(faults)}
-    return _json({"workloads": bodies, "configuration": configuration}, headers=CACHE)
+    return json_answer({"workloads": bodies, "configuration": configuration}, headers=CACHE)
 
 
 def _state(view: View, request: web.Request) -> web.Response:
     now = view.clock()
-    outcome = _seen(view, _key(request), now)
+    outcome = view.seen(asked_for(request), now)
     if outcome is None:
-        return _unknown()
+        return unknown_workload()
     if isinstance(outcome, Pending):
-        return _json(render.pending_body(outcome), headers={**UNKNOWN_HEADERS, **CACHE})
+        return json_answer(render.pending_body(outcome), headers={**UNKNOWN_HEADERS, **CACHE})
     view.workloads.polled(outcome.key)
     verdict, note = verdict_for(outcome, request.query.get("class"))
     headers = state_headers(outcome, verdict, now) | CACHE
     if verdict.admit_ratio < 1:
         headers |= retry_headers(retry(verdict, view.rng.random()))
-    return _json(render.state_body(outcome, verdict, now, note), headers=headers)
+    return json_answer(render.state_body(outcome, verdict, now, note), headers=headers)
 
 
 def _explain(view: View, request: web.Request) -> web.Response:
     now = view.clock()
-    outcome = _seen(view, _key(request), now)
+    outcome = view.seen(asked_for(request), now)
     if outcome is None:
-        return _unknown()
-    return _json(render.pending_body(outcome) if isinstance(outcome, Pending) else render.explain_body(outcome, now))
-
-
-def _unknown() -> web.Response:
-    message = "no such workload: a workload is the namespace and the name of a ScaledObject that names this scaler"
-    return _json(render.error_body("unknown_workload", message), 404)
+        return unknown_workload()
+    if isinstance(outcome, Pending):
+        return json_answer(render.pending_body(outcome))
+    return json_answer(render.explain_body(outcome, now, view.board.changes.since(outcome.key, now - SPAN_S)))
 
 
 def _readiness(*, ready: bool) -> web.Response:
@@ -281,10 +207,3 @@ def _metrics(registry: CollectorRegistry) -> Handler:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return handler
-
-
-def _page(view: View) -> web.Response:
-    now = view.clock()
-    return web.Response(
-        text=status_page(_all(view, now), now, view.faults()), content_type="text/html", headers=PAGE_POLICY
-    )

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 import grpc.aio
 
+from scaler.api.parsed import Parse, Parsed
 from scaler.api.refs import checked, details
 from scaler.control.supervisor import TooManyWorkloads
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import WorkloadKey
+from scaler.core.shadow import ShadowRole
 from scaler.errors import ConfigError, NotReady, ScalerError, UnknownWorkload
 from scaler.pb import externalscaler_pb2 as pb
 from scaler.pb import externalscaler_pb2_grpc as pb_grpc
@@ -38,6 +40,10 @@ METRIC_NAME = "desired-replicas"
 TARGET = 1
 """With metricType AverageValue and target 1 the HPA lands on the value itself, whatever number of pods is ready."""
 MISSING_NAMED = 3
+UNREAD = (
+    "it is a shadow by configuration, and its ScaledObject cannot be read here: neither its replicas nor 0 would be safe to answer. "
+    "Take the trigger out of the ScaledObject, or shadow out of the configuration"
+)
 
 CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
     {
@@ -49,8 +55,6 @@ CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
 )
 """What each error is on the wire. Whatever else is raised is a bug of ours: INTERNAL, and its text stays here."""
 
-Parse = Callable[[WorkloadKey, Mapping[str, str]], "WorkloadSpec"]
-"""Trigger metadata to a spec; raises ConfigError with all faults."""
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -83,7 +87,7 @@ class Pace:
 class KedaParts:
     """What the servicer works with.
 
-    Once ``shutdown`` is set a new stream ends at once, with OK.
+    Once ``shutdown`` is set a new stream ends at once, with OK. ``shadow`` is what a workload is if it is one, else None.
     """
 
     board: Board
@@ -92,6 +96,7 @@ class KedaParts:
     clock: Clock
     telemetry: RpcTelemetry
     shutdown: asyncio.Event
+    shadow: Callable[[WorkloadKey], ShadowRole | None] = lambda _: None
 
 
 class KedaServicer(pb_grpc.ExternalScalerServicer):
@@ -101,7 +106,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         """A servicer that has parsed nothing yet."""
         self._parts = parts
         self._pace = pace
-        self._parsed = _Parsed(parts)
+        self._parsed = Parsed(parts.parse, parts.supervisor)
         self._open_streams = 0
         self._ending = asyncio.Event()
 
@@ -132,7 +137,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
             if request.metricName != METRIC_NAME:
                 raise ConfigError(f"metricName must be {METRIC_NAME}")
             key = self._resolve(request.scaledObjectRef)
-            desired = _desired(self._decision(key))
+            desired = self._told(key)
             # KEDA before 2.17 reads the integer only, later ones prefer the float when it is above 0.
             value = pb.MetricValue(metricName=METRIC_NAME, metricValue=desired, metricValueFloat=desired)
             return pb.GetMetricsResponse(metricValues=[value])
@@ -144,7 +149,10 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         would start a GPU at zero replicas for no reason that anybody could name.
         """
         async with self._handling("IsActive", context):
-            decision = self._decision(self._resolve(request))
+            key = self._resolve(request)
+            if self._parts.shadow(key) is not None:
+                return pb.IsActiveResponse(result=self._told(key) > 0)
+            decision = self._decision(key)
             # The count may be held for a while, `false` may not: KEDA answers it by going to zero in one step.
             if not decision.active and (decision.blind or self._age_s(decision) > decision.valid_s):
                 raise NotReady(_too_old(decision, self._age_s(decision)))
@@ -172,13 +180,24 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
     def _resolve(self, ref: pb.ScaledObjectRef) -> WorkloadKey:
         """The workload that a ref means, running if it comes with metadata. Without, a person looks and changes nothing."""
         key = checked(ref)
-        if ref.scalerMetadata:
+        role = self._parts.shadow(key)
+        if role is ShadowRole.UNREAD:
+            raise ConfigError(f"{key}: {UNREAD}")
+        if ref.scalerMetadata and role is None:
             self._parts.supervisor.ensure(self._parsed.spec(key, dict(ref.scalerMetadata)))
         elif key in self._parts.supervisor:
             self._parts.supervisor.touch(key)
-        else:
+        elif role is None:
             raise UnknownWorkload(f"{key} is not known; the call must carry the trigger's metadata to introduce it")
         return key
+
+    def _told(self, key: WorkloadKey) -> int:
+        """The value that KEDA gets. A shadow must not move anything: alone it says what there is, beside others what never counts."""
+        role = self._parts.shadow(key)
+        if role is ShadowRole.BESIDE:
+            return 0
+        decision = self._decision(key)
+        return _desired(decision) if role is None else decision.estimate.current
 
     def _decision(self, key: WorkloadKey) -> Decision:
         """The decision to answer from. Judged here and by its age, so that a dead loop cannot keep an old one alive."""
@@ -214,6 +233,8 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
     def _pulse(self, key: WorkloadKey) -> tuple[bool, float]:
         """Whether to say ``true`` now, and after how many seconds to look again."""
         self._parts.supervisor.touch(key)  # an open stream is somebody who asks
+        if self._parts.shadow(key) is not None:
+            return False, self._pace.repeat_s
         try:
             decision = self._decision(key)
         except NotReady:
@@ -243,34 +264,6 @@ class _Handling:
         self._parts.telemetry.handled(self._method, code, self._parts.clock() - self._started)
         if isinstance(error, Exception):
             await self._context.abort(code, text)
-
-
-class _Parsed:
-    """The last metadata of each workload with its spec: KEDA sends the same map on every call, a dozen times a minute."""
-
-    def __init__(self, parts: KedaParts) -> None:
-        self._parts = parts
-        self._entries: dict[WorkloadKey, tuple[dict[str, str], WorkloadSpec]] = {}
-        self._sweep_above = 64
-
-    def spec(self, key: WorkloadKey, metadata: dict[str, str]) -> WorkloadSpec:
-        """The parsed metadata; raises ConfigError, which is not remembered."""
-        entry = self._entries.get(key)
-        if entry is not None and entry[0] == metadata:
-            return entry[1]
-        spec = self._parts.parse(key, metadata)
-        if len(self._entries) >= self._sweep_above:
-            self._sweep()
-        self._entries[key] = metadata, spec
-        return spec
-
-    def clear(self) -> None:
-        self._entries.clear()
-
-    def _sweep(self) -> None:
-        """Drop what no longer runs; next time when as many have come again, so that it costs nothing on average."""
-        self._entries = {key: entry for key, entry in self._entries.items() if key in self._parts.supervisor}
-        self._sweep_above = max(64, 2 * len(self._entries))
 
 
 def _desired(decision: Decision) -> int:

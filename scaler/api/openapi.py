@@ -77,6 +77,11 @@ STATE_FIELDS: Mapping[str, Json] = {
     "state_because": {"type": "string", "description": "Why the workload's state is what it is, in one sentence"},
     "findings": {"type": "array", "items": {"type": "object"}},
     "gate": {"enum": ["off", "observe", "enforce"]},
+    "floor": {
+        "type": "object",
+        "description": "Only while a person has set one by annotation",
+        "properties": {"replicas": COUNT, "until": TEXT, "ends_in_s": NUMBER},
+    },
     "shed_status": {"enum": ["auto", "429", "503"]},
     **_each(("reaction_s", "age_s", "valid_s"), {"type": "number"}),
     "classes": {
@@ -87,7 +92,36 @@ STATE_FIELDS: Mapping[str, Json] = {
         },
     },
 }
+POINT_FIELDS: Mapping[str, Json] = {
+    "age_s": {"type": "number", "minimum": 0, "description": "How long ago it was decided"},
+    **_each(
+        ("offered_per_s", "arrival_per_s", "refused_per_s", "queue_wait_s"),
+        {"oneOf": [{"type": ["number", "null"]}, {"enum": ["inf"]}], "description": "null: not known, blind"},
+    ),
+    "budget_s": MAYBE,
+    **_each(("desired", "starting", "ready"), COUNT),
+}
+EVENT_FIELDS: Mapping[str, Json] = {
+    **_each(("namespace", "name"), TEXT),
+    "state": STATE,
+    "sequence": COUNT,
+    **POINT_FIELDS,
+}
 SCHEMAS: dict[str, Json] = {
+    "Event": {"type": "object", "required": [*EVENT_FIELDS], "properties": dict(EVENT_FIELDS)},
+    "History": {
+        "type": "object",
+        "required": ["namespace", "name", "span_s", "points"],
+        "properties": {
+            **_each(("namespace", "name"), TEXT),
+            "span_s": {"type": "number"},
+            "points": {
+                "type": "array",
+                "description": "The oldest first",
+                "items": {"type": "object", "required": [*POINT_FIELDS], "properties": dict(POINT_FIELDS)},
+            },
+        },
+    },
     "State": {
         "type": "object",
         "description": 'Seconds end in _s, requests a second in _per_s, shares in _ratio. A number that is infinite is the string "inf".',

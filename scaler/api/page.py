@@ -1,75 +1,143 @@
-"""The status page: one table, no scripts and nothing fetched from elsewhere."""
+"""The status page: the list of all workloads, and the frame of every page.
+
+A page is whole without a script. With one, the parts that are marked ``data-live`` are replaced by their newer selves. All addresses are
+relative to ``root``, so that the pages work behind a prefix, and everything that comes from outside is escaped by ``element``.
+"""
 
 from __future__ import annotations
 
-from html import escape
+import math
+from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from scaler.api.render import strictest_budget_s
+from scaler import __version__
+from scaler.control.history import strictest_budget_s
 from scaler.core.decision import Decision, Pending
 from scaler.core.explain import binding
+from scaler.core.explain_state import number
 from scaler.core.model import Pressure
 from scaler.core.retry import age_s
+from scaler.report.markup import Markup, element, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-REFRESH_S = 2
-_COLOURS = {Pressure.GREEN: "#2e7d32", Pressure.YELLOW: "#b26a00", Pressure.RED: "#c62828", Pressure.UNKNOWN: "#616161"}
+    from scaler.core.model import WorkloadKey
+
+REFRESH_S = 5
+NONE = "–"
 _HEADINGS = ("workload", "state", "desired", "ready", "starting", "queue wait / budget", "admitted", "age", "why")
-_STYLE = """
-body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}
-table{border-collapse:collapse;width:100%}th,td{padding:.35rem .7rem;text-align:left;border-bottom:1px solid #ddd;vertical-align:top}
-td.n{text-align:right;white-space:nowrap}td.s{font-weight:600}p{color:#616161}
-.w{border-left:4px solid #c62828;padding:.3rem 1rem;margin-bottom:1rem}
-"""
+_GRAVEST_FIRST = (Pressure.RED, Pressure.YELLOW, Pressure.UNKNOWN, Pressure.GREEN)
 
 
-def status_page(outcomes: Iterable[Decision | Pending], now: float, faults: tuple[str, ...] = ()) -> str:
-    """The page as HTML; everything that comes from outside is escaped. ``faults`` are those of a refused configuration file."""
-    rows = [_row(o, now) if isinstance(o, Decision) else _pending(o) for o in outcomes]
-    heads = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
-    table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>" if rows else "<p>No workload is known yet.</p>"
-    refused = "".join(f"<li>{escape(fault)}</li>" for fault in faults)
-    warning = (
-        f'<div class="w">The configuration file was refused, the one before it is in use:<ul>{refused}</ul></div>'
-        if faults
-        else ""
+def frame(title: str, root: str, events: str, inside: Markup, faults: Sequence[str]) -> str:
+    """A document around the main part. ``root`` leads from its address to the list's, ``events`` from there to its stream.
+
+    ``faults`` are those of a refused configuration file.
+    """
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("noscript", element("meta", http_equiv="refresh", content=str(REFRESH_S))),
+        element("title", title),
+        element("link", rel="stylesheet", href=f"{root}static/status.css"),
+        element("script", src=f"{root}static/status.js", type="module"),
     )
-    links = '<p><a href="metrics">metrics</a> · <a href="openapi.json">interface</a></p>'
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{REFRESH_S}">'
-        f"<title>SLO scaler</title><style>{_STYLE}</style></head><body><h1>SLO scaler</h1>{warning}{table}{links}</body></html>"
+    links = (("metrics", "metrics"), ("v1/events", "events"), ("openapi.json", "interface"))
+    foot = element(
+        "footer",
+        *(together(element("a", text, href=root + to), " · ") for to, text in links),
+        f"SLO scaler {__version__}",
+    )
+    stream = element("p", id="stream", role="status")
+    body = element("body", stream, _refused(faults), inside, foot, data_events=root + events)
+    return f"<!doctype html>{element('html', head, body, lang='en')}"
+
+
+def _refused(faults: Sequence[str]) -> Markup:
+    told = "The configuration file was refused, the one before it is in use:" if faults else ""
+    items = [element("li", fault) for fault in faults]
+    return element(
+        "div", told, element("ul", *items), id="faults", data_live="", class_="warning" if faults else "none"
     )
 
 
-def _row(decision: Decision, now: float) -> str:
-    seen, budget = decision.estimate, strictest_budget_s(decision)
-    admitted = ", ".join(f"{escape(v.name)} {v.admit_ratio:.0%}" for v in decision.classes)
-    why = " ".join(
-        escape(text) for text in (binding(decision, now).text + ".", *(f.text + "." for f in decision.findings))
-    )
-    starting = f"{seen.starting} ({seen.stuck} stuck)" if seen.stuck else str(seen.starting)
-    cells = (
-        str(decision.desired),
-        str(seen.ready),
-        starting,
-        f"{seen.queue_wait.s:.2f} s / {'–' if budget is None else f'{budget:g} s'}",
-    )
-    numbers = "".join(f'<td class="n">{cell}</td>' for cell in cells)
-    age = f'<td class="n">{age_s(decision, now):.1f} s</td>'
-    return f"<tr>{_name(decision)}{_state(decision.state)}{numbers}<td>{admitted}</td>{age}<td>{why}</td></tr>"
+def listing(rows: Sequence[Markup], states: Sequence[Pressure], faults: Sequence[str]) -> str:
+    """The page of all workloads."""
+    heads = element("thead", element("tr", *(element("th", heading, scope="col") for heading in _HEADINGS)))
+    table = element("table", heads, element("tbody", *rows), class_="workloads")
+    known = table if rows else element("p", "No workload is known yet.")
+    inside = element("div", element("p", _counted(states), class_="quiet"), known, id="list", data_live="")
+    return frame("SLO scaler", "./", "v1/events", element("main", element("h1", "SLO scaler"), inside), faults)
 
 
-def _pending(pending: Pending) -> str:
-    blanks = "<td></td>" * (len(_HEADINGS) - 3)
-    return f"<tr>{_name(pending)}{_state(Pressure.UNKNOWN)}{blanks}<td>{escape(pending.why)}</td></tr>"
+def _counted(states: Sequence[Pressure]) -> str:
+    counts = Counter(states)
+    told = ", ".join(f"{counts[state]} {state.value}" for state in _GRAVEST_FIRST if counts[state])
+    return f"{len(states)} {'workload' if len(states) == 1 else 'workloads'}: {told}" if states else ""
 
 
-def _name(outcome: Decision | Pending) -> str:
-    path = escape(f"v1/explain/{outcome.key}", quote=True)
-    return f'<td><a href="{path}">{escape(str(outcome.key))}</a></td>'
+def row(outcome: Decision | Pending, now: float) -> Markup:
+    """One workload in the list."""
+    name = element("a", str(outcome.key), href=f"./workload/{path_of(outcome.key)}")
+    if isinstance(outcome, Pending):
+        cells = (*("",) * (len(_HEADINGS) - 3), outcome.why)
+    else:
+        seen, budget = outcome.estimate, strictest_budget_s(outcome)
+        cells = (
+            str(outcome.desired),
+            str(seen.ready),
+            starting(outcome),
+            f"{seconds(seen.queue_wait.s)} / {seconds(budget)}",
+            admitted(outcome),
+            f"{age_s(outcome, now):.1f} s",
+            " ".join(f"{text}." for text in (binding(outcome, now).text, *(f.text for f in outcome.findings))),
+        )
+    shown = zip(_HEADINGS, (name, badge(state_of(outcome)), *cells), strict=True)
+    return element("tr", *(element("td", cell, data_label=heading) for heading, cell in shown))
 
 
-def _state(state: Pressure) -> str:
-    return f'<td class="s" style="color:{_COLOURS[state]}">{state.value}</td>'
+def state_of(outcome: Decision | Pending | None) -> Pressure:
+    """Its pressure; unknown while there is no decision."""
+    return outcome.state if isinstance(outcome, Decision) else Pressure.UNKNOWN
+
+
+def badge(state: Pressure) -> Markup:
+    """A state by its word, and by a colour besides."""
+    return element("span", state.value, class_=f"state {state.value.lower()}")
+
+
+def path_of(key: WorkloadKey) -> str:
+    """A workload as a piece of an address."""
+    return f"{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
+
+
+def starting(decision: Decision) -> str:
+    """Replicas on their way, and how many of them may never arrive."""
+    seen = decision.estimate
+    return f"{seen.starting} ({seen.stuck} stuck)" if seen.stuck else str(seen.starting)
+
+
+def admitted(decision: Decision) -> str:
+    """The share of each class, and how far a gate that asks us holds to it."""
+    modes = [
+        ", ".join(f"{verdict.name} {percent(verdict.admit_ratio)}" for verdict in verdicts) + f" (gate {mode.value})"
+        for mode, verdicts in groupby(decision.classes, lambda verdict: verdict.gate)
+    ]
+    return "; ".join(modes)
+
+
+def percent(ratio: float) -> str:
+    """A share; what is short of all does not look like all."""
+    return f"{math.floor(ratio * 1000 + 1e-9) / 10:g}%"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds as a person reads them."""
+    if value is None:
+        return NONE
+    return f"{number(value)} s" if math.isfinite(value) else "∞"

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from scaler.core.explain import binding, explain
+from scaler.control.history import SPAN_S, Point, point
+from scaler.core.explain import Explanation, binding, explain
 from scaler.core.explain_state import state_because
+from scaler.core.floor import standing
 from scaler.core.model import Pressure
 from scaler.core.plain import Json, plain
 from scaler.core.retry import age_s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scaler.control.changes import Change
     from scaler.core.decision import ClassDecision, Decision, Estimate, Pending
+    from scaler.core.model import WorkloadKey
+
+Body: TypeAlias = dict[str, Json]
 
 _RATES = ("offered_per_s", "arrival_per_s", "throughput_per_s", "drain_per_s", "refused_per_s")
+_MEASURED = ("offered_per_s", "arrival_per_s", "refused_per_s", "queue_wait_s", "budget_s")
+_EXPLAINED = Explanation.__slots__
 _COUNTS = ("ready", "starting", "stuck", "current")
 
 
-def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str = "") -> dict[str, Json]:
+def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str = "") -> Body:
     """The answer of the state endpoint for one class; ``note`` says when it is not the class that was asked for."""
     body: dict[str, object] = {
         **_verdict(verdict, now),
@@ -37,6 +47,7 @@ def state_body(decision: Decision, verdict: ClassDecision, now: float, note: str
         "because": binding(decision, now).text,
         "state_because": state_because(decision, now),
         "findings": decision.findings,
+        **_floor(decision, now),
         "shed_status": decision.shed,
         "reaction_s": decision.reaction_s,
         "surge_ratio": decision.surge_ratio,
@@ -55,7 +66,16 @@ def _verdict(verdict: ClassDecision, now: float) -> dict[str, object]:
     return fields | {"state_age_s": None if math.isinf(since) else max(0.0, now - since)}
 
 
-def pending_body(pending: Pending) -> dict[str, Json]:
+def _floor(decision: Decision, now: float) -> Body:
+    """The floor that a person has set, by how long it still stands; nothing without one."""
+    floor = standing(decision.replicas, now)
+    if floor is None:
+        return {}
+    ends_in_s = max(0.0, floor.until_at - now)
+    return {"floor": {"replicas": floor.replicas, "until": floor.until, "ends_in_s": ends_in_s}}
+
+
+def pending_body(pending: Pending) -> Body:
     """The answer for a workload that has no decision yet: nothing is known against admitting all."""
     return {
         "namespace": pending.key.namespace,
@@ -71,20 +91,52 @@ def pending_body(pending: Pending) -> dict[str, Json]:
     }
 
 
-def explain_body(decision: Decision, now: float) -> Json:
-    """The whole explanation, inputs included: ``core.plain.restore`` and ``core.explain.recompute`` give the number again."""
-    return plain(explain(decision, now))
+def explain_body(decision: Decision, now: float, changes: Sequence[Change] = ()) -> Json:
+    """The whole explanation, inputs included: ``core.plain.restore`` and ``core.explain.recompute`` give the number again.
+
+    ``changes`` are those of the last hour, the oldest first.
+    """
+    explained = explain(decision, now)
+    told = {name: getattr(explained, name) for name in _EXPLAINED}
+    return plain({**told, **_floor(decision, now), "changes": [_change(one, now) for one in changes]})
 
 
-def error_body(code: str, message: str) -> dict[str, Json]:
+def _change(one: Change, now: float) -> dict[str, object]:
+    """A change with its age instead of an instant of our clock."""
+    told = asdict(one)
+    return {"age_s": max(0.0, now - told.pop("at"))} | told
+
+
+def error_body(code: str, message: str) -> Body:
     """An error as clients of OpenAI-like interfaces read it."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
 
 
-def strictest_budget_s(decision: Decision) -> float | None:
-    """The strictest TTFT budget of the classes that have one, in seconds."""
-    budget = min((v.budget_s for v in decision.classes if v.budget_s is not None), default=math.inf)
-    return budget if math.isfinite(budget) else None
+def event_body(decision: Decision, now: float) -> Body:
+    """A decision in short, for streams: its point in the charts, and what it is called."""
+    return {**_named(decision.key), "state": decision.state.value, "sequence": decision.sequence} | _point(
+        point(decision), now
+    )
+
+
+def history_body(key: WorkloadKey, points: Sequence[Point], now: float) -> Body:
+    """The points of a workload's charts, the oldest first."""
+    return {**_named(key), "span_s": SPAN_S, "points": [_point(one, now) for one in points]}
+
+
+def _named(key: WorkloadKey) -> Body:
+    return {"namespace": key.namespace, "name": key.name}
+
+
+def _point(one: Point, now: float) -> Body:
+    """A point with its age instead of an instant of our clock; null is what is not known."""
+    age: Body = {"age_s": round(max(0.0, now - one.at), 3)}
+    rest: Body = {name: _rounded(getattr(one, name)) for name in _MEASURED}
+    return age | rest | {"desired": one.desired, "starting": one.starting, "ready": one.ready}
+
+
+def _rounded(value: float) -> Json:
+    return None if math.isnan(value) else plain(round(value, 3))
 
 
 def _estimate(estimate: Estimate) -> dict[str, object]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from scaler.control.changes import Changes
+from scaler.control.history import History, point
 from scaler.core.decision import Decision, Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scaler.core.model import WorkloadKey
 
 
 class Board:
-    """One outcome a workload, written by its loop only."""
+    """One outcome a workload, written by its loop only, and what charts and explanations show of those before it."""
 
     def __init__(self) -> None:
         """An empty board."""
+        self.history, self.changes = History(), Changes()
         self._outcomes: dict[WorkloadKey, Decision | Pending] = {}
         self._activity: dict[WorkloadKey, asyncio.Event] = {}
+        self._followers: list[Callable[[WorkloadKey], None]] = []
 
     def latest(self, key: WorkloadKey) -> Decision | Pending | None:
         """The newest outcome, None when no loop ever published one."""
@@ -43,8 +47,17 @@ class Board:
         """Replace a workload's outcome, and wake those who wait for a change of its activity."""
         before = self._outcomes.get(outcome.key)
         self._outcomes[outcome.key] = outcome
+        if isinstance(outcome, Decision):
+            self.history.add(outcome.key, point(outcome))
+            self.changes.add(outcome)
         if _activity(before) != _activity(outcome):
             self._wake(outcome.key)
+        self._tell(outcome.key)
+
+    def follow(self, changed: Callable[[WorkloadKey], None]) -> Callable[[], None]:
+        """Call ``changed``, which must not raise, of each workload that gets a new outcome or is dropped, until the answer is called."""
+        self._followers.append(changed)
+        return lambda: self._followers.remove(changed)
 
     def activity(self, key: WorkloadKey) -> asyncio.Event:
         """Is set at the next change of the workload's activity after this call, also if it is not known yet or dropped meanwhile."""
@@ -53,7 +66,14 @@ class Board:
     def drop(self, key: WorkloadKey) -> None:
         """Forget a workload."""
         self._outcomes.pop(key, None)
+        self.history.drop(key)
+        self.changes.drop(key)
         self._wake(key)
+        self._tell(key)
+
+    def _tell(self, key: WorkloadKey) -> None:
+        for changed in tuple(self._followers):
+            changed(key)
 
     def _wake(self, key: WorkloadKey) -> None:
         waiting = self._activity.pop(key, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-VOID = frozenset({"meta"})
+VOID = frozenset({"link", "meta"})
 """Elements that have no end."""
 
 

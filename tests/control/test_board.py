@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from scaler.control.board import Board
+from scaler.control.history import point
 from scaler.core.decision import Pending
+from scaler.core.model import WorkloadKey
 from tests.support.builders import KEY, decision, idle, spec
 
 
@@ -46,3 +48,24 @@ async def test_a_dropped_workload_is_unknown():
     board.publish(decision(spec()))
     board.drop(KEY)
     assert (board.latest(KEY), list(board.decisions())) == (None, [])
+
+
+async def test_who_follows_is_told_of_each_outcome_and_of_a_drop_until_they_leave():
+    board, told = Board(), list[WorkloadKey]()
+    leave = board.follow(told.append)
+    board.publish(Pending(KEY, "starting"))
+    board.publish(decision(spec()))
+    board.drop(KEY)
+    leave()
+    board.publish(decision(spec()))
+    assert told == [KEY, KEY, KEY]
+
+
+async def test_the_board_keeps_the_history_of_decisions_and_drops_it_with_the_workload():
+    board, decided = Board(), decision(spec())
+    board.publish(Pending(KEY, "starting"))
+    before = board.history.points(KEY)
+    board.publish(decided)
+    kept = board.history.points(KEY)
+    board.drop(KEY)
+    assert (before, kept, board.history.points(KEY)) == ([], [point(decided)], [])

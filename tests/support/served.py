@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from aiohttp import ClientSession, web
 
-from scaler.api.http import View, runner
+from scaler.api.http import runner
+from scaler.api.view import View
 from scaler.control.board import Board
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import WorkloadKey
