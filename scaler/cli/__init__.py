@@ -14,6 +14,7 @@ from scaler.cli.calibrate import calibrate
 from scaler.cli.check import check
 from scaler.cli.demo import demo
 from scaler.cli.explain import explain
+from scaler.cli.replay import replay
 from scaler.cli.serve import serve
 from scaler.errors import ConfigError
 
@@ -42,7 +43,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (serve, demo, explain, calibrate, check):
+for command in (serve, demo, explain, calibrate, replay, check):
     app.command()(command)
 
 
