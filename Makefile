@@ -91,6 +91,8 @@ manifests: $(STAMP) ## Write alerts and dashboards (RUNBOOKS=https://... is wher
 debian-deps: ## Install the Debian packages that the build and the tests need, if any is missing (root)
 	@{ $(PYTHON) -c 'import ensurepip, venv' && command -v openssl; } >/dev/null 2>&1 || \
 	{ apt-get -qq update && apt-get -qq install -y --no-install-recommends $(DEBIAN); }
+	@# The status page is tried in a browser; without one those tests are skipped, so a failure here is none.
+	@command -v chromium >/dev/null || { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium; } || true
 	@# The tests unpack a Prometheus of their own where none is installed; for that apt must know of it.
 	@command -v prometheus >/dev/null || apt-cache show prometheus >/dev/null 2>&1 || apt-get -qq update
 
