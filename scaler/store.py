@@ -23,7 +23,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from scaler.core import decision, memory, model, ready_latency
+from scaler.core import decision, memory, model, platform, ready_latency, shown
 from scaler.core.memory import Recalled
 from scaler.core.model import WorkloadKey
 from scaler.core.step import State, WorkloadSpec
@@ -42,7 +42,11 @@ class WholeState:
 
     def remember(self, state: State, now: float, wall: float) -> str:
         """The text: some fifteen kilobytes, and one or two more for each replica."""
-        slim = state if state.decision is None else replace(state, decision=replace(state.decision, readings=()))
+        slim = (
+            state
+            if state.decision is None
+            else replace(state, decision=replace(state.decision, readings=(), replicas=None))
+        )
         whole = json.dumps({"now": now, "wall": wall, "state": slim}, default=_plain, separators=(",", ":"))
         return f'{memory.remember(state, now, wall)[:-1]},"whole":{whole}}}'
 
@@ -59,7 +63,8 @@ class WholeState:
                 short, note=short.note or "the whole state that is stored is another program's: its short form counts"
             )
         if state.decision is not None:
-            state = replace(state, decision=replace(state.decision, readings=state.history.reporting))
+            seen = state.history
+            state = replace(state, decision=replace(state.decision, readings=seen.reporting, replicas=seen.replicas))
         return Recalled(state)
 
 
@@ -209,7 +214,9 @@ def _plain(value: Any) -> Any:
 @cache
 def _fields(kind: Any) -> Mapping[str, Any]:
     """The fields of a dataclass with their types, also where its module imports a name for the type checker alone."""
-    names = {**vars(model), **vars(decision), **vars(ready_latency), "array": list}  # Python 3.11 knows no array[float]
+    modules = (model, decision, ready_latency, platform, shown)
+    names = {name: value for module in modules for name, value in vars(module).items()}
+    names["array"] = list  # Python 3.11 knows no array[float]
     return get_type_hints(kind, localns=names)
 
 

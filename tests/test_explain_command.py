@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from scaler.api.render import explain_body
-from scaler.cli.explain import rendered
+from scaler.cli.explain_screen import rendered
 from tests.support import decisions as made
 
 TOLD = json.loads(json.dumps(explain_body(made.red(), 39.0)))
@@ -46,3 +46,42 @@ def test_a_workload_without_a_decision_says_what_it_waits_for():
     told = {"because": "no reading from llama-0"}
     answer = {"keda": {"code": "UNAVAILABLE", "details": "no reading"}, "explanation": told}
     assert rendered("a/b", answer)[-1] == "no decision yet: no reading from llama-0"
+
+
+def lines_of(told: dict, title: str) -> list[str]:
+    lines = rendered("a/b", {"keda": {"value": 1.0}, "explanation": told})
+    return [line.removeprefix(f"  {title:<9} ") for line in lines if line.startswith(f"  {title:<9} ")]
+
+
+def test_a_line_for_each_replica_the_fullest_first():
+    one = {"age_s": 1.0, "waiting": 0.0, "kv_usage_ratio": 0.25, "awake": True, "absent": []}
+    told = TOLD | {
+        "readings": [one | {"replica": "llama-0", "running": 40.0}, one | {"replica": "llama-1", "running": 90.0}]
+    }
+    assert lines_of(told, "replica") == [
+        "llama-1: 90 running, 0 waiting, 90% of its safe 100, KV cache 25%, 1.0 s old",
+        "llama-0: 40 running, 0 waiting, 40% of its safe 100, KV cache 25%, 1.0 s old",
+    ]
+
+
+def test_what_would_be_otherwise_has_the_number_and_what_the_load_alone_asks_for():
+    told = TOLD | {"what_ifs": [{"text": "without backlog", "desired": 5, "recommended": 3}]}
+    assert lines_of(told, "what if") == ["without backlog: 5 replicas; the load alone would ask for 3"]
+
+
+def test_the_last_hour_is_told_as_changes():
+    change = {"age_s": 300.0, "before": 2, "desired": 5, "state": "RED", "blind": False, "reason": "flow"}
+    told = TOLD | {"changes": [change | {"because": "5 replicas: flow"}]}
+    assert lines_of(told, "changed") == ["5 min ago, RED: from 2 to 5 replicas: flow [flow]"]
+
+
+def test_whether_the_number_is_followed_and_what_each_metric_asks_for():
+    hpa = {"name": "keda-hpa-llama", "desired": 4, "current": 4, "up_s": 0.0, "down_s": 300.0}
+    metrics = [{"metric": "s0-desired-replicas", "replicas": 6}, {"metric": "cpu", "replicas": None}]
+    told = TOLD | {"followed": "6 published: no", "platform": {"hpa": hpa | {"proposals": metrics}}}
+    assert (lines_of(told, "followed"), lines_of(told, "HPA")) == (
+        ["6 published: no"],
+        [
+            "keda-hpa-llama wants 4 and saw 4; its metrics: s0-desired-replicas 6, cpu unknown; windows up 0 s, down 300 s"
+        ],
+    )

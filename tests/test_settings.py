@@ -15,6 +15,7 @@ from scaler.backpressure.asked import Owner, Trust
 from scaler.core.capacity import Match, Profile
 from scaler.core.classes import BUILT_IN
 from scaler.core.model import GateMode, Objective, RequestClass, WorkloadKey
+from scaler.core.shadow import NOTE, UNENFORCED
 from scaler.errors import ConfigError
 from scaler.settings import (
     Configuration,
@@ -228,11 +229,6 @@ def test_a_file_that_is_not_there_is_a_fault_that_names_it(tmp_path):
             ("tenants.header: it holds a credential, which is never kept; name tenants by key in a key_map_file",),
             id="a header that holds a credential",
         ),
-        pytest.param(
-            "workloads: {prod/llama: {shadow: true}}",
-            ("workloads.prod/llama.shadow: Input should be False",),
-            id="a shadow, which there is not yet",
-        ),
     ],
 )
 def test_a_fault_names_its_place(text, expected):
@@ -393,3 +389,13 @@ def test_no_process_starts_on_a_key_map_that_is_not_there(tmp_path):
     (tmp_path / "c.yaml").write_text("tenants: {key_map_file: /nowhere/tenants.yaml}")
     with pytest.raises(ConfigError, match=r"tenants\.key_map_file: /nowhere/tenants\.yaml: cannot be read"):
         read_configuration(tmp_path / "c.yaml")
+
+
+def test_a_shadow_is_looked_at_only_with_its_own_metadata_or_a_triggers():
+    metadata = "{safeConcurrency: '100', ttftSloSeconds: '2', maxReplicas: '9', gate: enforce}"
+    found = parse_configuration(
+        f"workloads: {{prod/llama: {{shadow: true, metadata: {metadata}}}, prod/other: {{shadow: true}}}}"
+    )
+    [spec] = found.workloads
+    assert found.shadows == {WorkloadKey("prod", "llama"), WorkloadKey("prod", "other")}
+    assert (spec.shadow, spec.gate, spec.warnings[:2]) == (True, GateMode.OBSERVE, (NOTE, UNENFORCED))

@@ -175,7 +175,8 @@ def _explain(view: View, request: web.Request) -> web.Response:
         return unknown_workload()
     if isinstance(outcome, Pending):
         return json_answer(render.pending_body(outcome))
-    return json_answer(render.explain_body(outcome, now, view.board.changes.since(outcome.key, now - SPAN_S)))
+    changes = view.board.changes.since(outcome.key, now - SPAN_S)
+    return json_answer(render.explain_body(outcome, now, changes, view.board.comparisons.of(outcome.key)))
 
 
 def _readiness(*, ready: bool) -> web.Response:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scaler.control.board import Board
     from scaler.control.ports import Clock
     from scaler.control.supervisor import Supervisor
-    from scaler.core.step import WorkloadSpec
 
 METRIC_NAME = "desired-replicas"
 """A path segment of the external metrics API, which knows lower case only and no slash."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scaler.control.changes import Change
+    from scaler.control.comparison import Comparison
     from scaler.core.decision import ClassDecision, Decision, Estimate, Pending
     from scaler.core.model import WorkloadKey
 
@@ -91,14 +92,17 @@ def pending_body(pending: Pending) -> Body:
     }
 
 
-def explain_body(decision: Decision, now: float, changes: Sequence[Change] = ()) -> Json:
+def explain_body(
+    decision: Decision, now: float, changes: Sequence[Change] = (), shadow: Comparison | None = None
+) -> Json:
     """The whole explanation, inputs included: ``core.plain.restore`` and ``core.explain.recompute`` give the number again.
 
-    ``changes`` are those of the last hour, the oldest first.
+    ``changes`` are those of the last hour, the oldest first; ``shadow`` is what was compared if the workload is one.
     """
     explained = explain(decision, now)
     told = {name: getattr(explained, name) for name in _EXPLAINED}
-    return plain({**told, **_floor(decision, now), "changes": [_change(one, now) for one in changes]})
+    compared = {} if shadow is None else {"shadow": shadow}
+    return plain({**told, **_floor(decision, now), "changes": [_change(one, now) for one in changes], **compared})
 
 
 def _change(one: Change, now: float) -> dict[str, object]:

@@ -15,11 +15,13 @@ from scaler.cluster.api import Api
 from scaler.cluster.client import Client
 from scaler.cluster.config_maps import ConfigMapStore
 from scaler.cluster.discovery import Discovery, DiscoverySettings, Means, Workloads
+from scaler.cluster.events import Events, Speaker
 from scaler.cluster.leadership import ActiveLabel, Duties, Leadership
 from scaler.cluster.lease import Elector, Member, Timings
 from scaler.cluster.reflector import Pace
 from scaler.cluster.scaled_objects import Service
 from scaler.cluster.shards import ConfigMaps
+from scaler.control.board import Board
 from scaler.control.ports import Clock
 from scaler.core.model import WorkloadKey
 from scaler.settings import Kubernetes
@@ -34,6 +36,10 @@ class Heard(Protocol):
 
     def unstored(self, sentence: str) -> None:
         """State could not be stored, or read."""
+        ...
+
+    def unannounced(self, sentence: str) -> None:
+        """Kubernetes Events cannot be written; said once for as long as that goes on."""
         ...
 
 
@@ -85,6 +91,28 @@ class Clustered:
         discovery = Discovery(means, DiscoverySettings(self.cluster.services, namespaces), workloads)
         async with vital(discovery.run()):
             yield discovery
+
+    @asynccontextmanager
+    async def announcing(self, board: Board, uid_of: Callable[[WorkloadKey], str | None]) -> AsyncIterator[None]:
+        """Kubernetes Events of what happens on the board, while the context is open and this process leads."""
+        cluster = self.cluster
+        speaker = Speaker(
+            api=cluster.api,
+            pod=cluster.member.pod,
+            clock=self.clock,
+            wall=time.time,
+            leads=self.election.leads,
+            uid_of=uid_of,
+            unannounced=self.heard.unannounced,
+            rng=SystemRandom(),
+        )
+        events = Events(board, speaker)
+        unfollow = board.follow(events.heard)
+        try:
+            async with vital(events.run()):
+                yield
+        finally:
+            unfollow()
 
     @asynccontextmanager
     async def leading(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scaler.core.decision import Pending
+from scaler.core.shadow import ShadowRole
 from scaler.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from scaler.workload import Bounds
 
 WAITS = "its trigger has keys ending in FromEnv: waits for KEDA, which alone knows their values"
+
+UNWRITTEN = (
+    "annotation slo-scaler/shadow: no trigger names this scaler, so write here what its metadata would be, "
+    'such as {safeConcurrency: "100", ttftSloSeconds: "2"}'
+)
 
 
 @dataclass(slots=True)
@@ -43,6 +49,21 @@ class Directory:
         named = self._named.get(key)
         return {} if named is None or not named.gate else {"gate": named.gate}
 
+    def role(self, key: WorkloadKey) -> ShadowRole | None:
+        """What the triggers of the workload's ScaledObject make a shadow of it; None when there is none that is known."""
+        named = self._named.get(key)
+        return None if named is None else ShadowRole.ALONE if named.alone else ShadowRole.BESIDE
+
+    def annotated(self, key: WorkloadKey) -> bool:
+        """Whether an annotation makes the workload a shadow."""
+        named = self._named.get(key)
+        return named is not None and named.shadow
+
+    def uid(self, key: WorkloadKey) -> str | None:
+        """That of the workload's ScaledObject, None when there is none that is known."""
+        named = self._named.get(key)
+        return None if named is None else named.uid
+
     def named(self, workload: NamedWorkload) -> None:
         """A ScaledObject names us, or says something else than before."""
         self._named[workload.key] = workload
@@ -67,6 +88,9 @@ class Directory:
     def _follow(self, workload: NamedWorkload) -> None:
         """Run it as its ScaledObject says. One that runs already goes on with its last good spec while the new one is faulty."""
         if workload.key in self.configured:
+            return
+        if workload.shadow and not workload.metadata:
+            self._wait(workload.key, UNWRITTEN)
             return
         if not workload.complete:
             self._wait(workload.key, WAITS)

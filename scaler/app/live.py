@@ -11,6 +11,7 @@ from scaler.app.opened import Opened, background
 from scaler.backpressure.asked import Trust
 from scaler.control.ports import Clock, Demand, Replicas, Snapshot
 from scaler.core.model import WorkloadKey
+from scaler.core.shadow import ShadowRole, as_shadow
 from scaler.core.step import WorkloadSpec
 from scaler.engines import ENGINES
 from scaler.settings import Configuration, DemandQueries
@@ -56,7 +57,7 @@ class Live:
 
     ``listed`` knows the replicas that are named by hand, ``cluster`` those of the workloads that a ScaledObject names; where neither knows
     any, the Prometheus that a spec names as its source is asked. ``bounds`` are those of a workload's ScaledObject, ``overrides`` what its
-    annotations say.
+    annotations say; ``annotated`` is whether one makes it a shadow, and ``role`` what shadow it would be.
     """
 
     configuration: Configuration
@@ -67,6 +68,8 @@ class Live:
     cluster: Replicas | None = None
     bounds: Callable[[WorkloadKey], Bounds | None] = lambda _: None
     overrides: Callable[[WorkloadKey], Mapping[str, str]] = lambda _: {}
+    annotated: Callable[[WorkloadKey], bool] = lambda _: False
+    role: Callable[[WorkloadKey], ShadowRole | None] = lambda _: None
     inputs: ConfiguredInputs = field(init=False)
     _scrapes: Opened[ScrapeSettings, PodSource] = field(init=False, repr=False)
     _prometheus: Opened[tuple[str, PrometheusSettings], _Prometheus] = field(init=False, repr=False)
@@ -100,7 +103,15 @@ class Live:
     def parse(self, key: WorkloadKey, metadata: Mapping[str, str]) -> WorkloadSpec:
         """Trigger metadata with today's names. Raises ConfigError."""
         written = {**metadata, **self.overrides(key)}
-        return parse_workload(key, written, self.configuration.catalog, self.bounds(key))
+        spec = parse_workload(key, written, self.configuration.catalog, self.bounds(key))
+        return as_shadow(spec) if self._shadows(key) else spec
+
+    def shadow(self, key: WorkloadKey) -> ShadowRole | None:
+        """What the workload is to KEDA if it is a shadow, None if it is none."""
+        return (self.role(key) or ShadowRole.UNREAD) if self._shadows(key) else None
+
+    def _shadows(self, key: WorkloadKey) -> bool:
+        return key in self.configuration.shadows or self.annotated(key)
 
     def spec_of(self, key: WorkloadKey) -> WorkloadSpec | None:
         """The spec of a workload that runs."""

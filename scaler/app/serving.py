@@ -19,9 +19,10 @@ from aiohttp import web
 
 from scaler.api.certificates import Certificates
 from scaler.api.doors import Cap, ConnectionCaps, Listener, cannot_open, opened
-from scaler.api.http import Ops, View, gate_app, ops_app, runner
+from scaler.api.http import Ops, gate_app, ops_app, runner
 from scaler.api.keda import KedaParts, KedaServicer
 from scaler.api.keda_server import KedaServer, Listen
+from scaler.api.view import View
 from scaler.app import authz
 from scaler.app.clustered import Cluster, Clustered, reached
 from scaler.app.directory import Directory
@@ -128,13 +129,15 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
         live.specs = supervisor
         stack.push_async_callback(live.close)
         stack.push_async_callback(supervisor.stop)
-        servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown))
+        servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown, live.shadow))
         directory = Directory(supervisor, live.parse, servicer.forget_parsed)
         live.bounds, live.overrides = directory.bounds, directory.overrides
+        live.annotated, live.role = directory.annotated, directory.role
         await _follow(stack, wiring, Reload(live, supervisor, servicer, reporter, directory))
         if kept.clustered is not None:
             looking = kept.clustered.looking(wiring.configuration.namespaces, directory)
             live.cluster = discovery = await stack.enter_async_context(looking)
+            await stack.enter_async_context(kept.clustered.announcing(board, directory.uid))
         await stack.enter_async_context(background(_sweep(supervisor)))
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)

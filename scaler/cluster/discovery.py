@@ -90,7 +90,7 @@ class Discovery:
         if not watched.listed:
             return watched.why or "the ScaledObjects have not been listed yet"
         names = " or ".join(sorted(f"{service.name}.{service.namespace}" for service in self._settings.services))
-        return f"no ScaledObject {key} has a trigger whose scalerAddress is this scaler's ({names}, and the port)"
+        return f"no ScaledObject {key} has a trigger whose scalerAddress is this scaler's ({names}, and the port), or is a shadow"
 
     @property
     def listed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +40,27 @@ def count(item: Json, *path: str) -> int | None:
     """The whole number at a path."""
     found = _at(item, path)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+_SUFFIXES = {
+    "": 1.0,
+    "m": 1e-3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+}
+_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)(m|k|[MGT]i?|Ki)?", re.ASCII)
+
+
+def quantity(item: Json, *path: str) -> float | None:
+    """The Kubernetes quantity at a path: ``3``, ``2334m`` or ``4Gi``."""
+    found = _QUANTITY.fullmatch(text(item, *path))
+    return None if found is None else float(found[1]) * _SUFFIXES[found[2] or ""]
 
 
 def instant(item: Json, *path: str) -> float | None:

@@ -50,7 +50,7 @@ class Following:
         """Nothing is known yet."""
         self.named = named
         self.scale: Scale | None = None
-        self.scale_at = cluster.clock()
+        self.scale_at = self.asked_since = cluster.clock()
         self.why = ""
         self.asked = False
         self.memory = Memory()
@@ -104,4 +104,7 @@ class Following:
             return
         if self.scale is not None and self.scale.selector != answer.selector:
             self.memory = Memory()  # other pods, of whose lives nothing was seen
-        self.scale, self.scale_at, self.why = answer, self._cluster.clock(), ""
+        now = self._cluster.clock()
+        if self.scale is None or self.scale.replicas != answer.replicas:
+            self.asked_since = now
+        self.scale, self.scale_at, self.why = answer, now, ""

@@ -115,6 +115,9 @@ class Namespace:
             class_of=self._class_of,
             stale=watch.reflector.why,
             faults=self._faults(following, now),
+            offset_s=self._cluster.offset_s,
+            asked_since=following.asked_since,
+            hpas_known=self._hpas.listed,
         )
 
     def _follow_up(self, following: Following, known: Known) -> None:

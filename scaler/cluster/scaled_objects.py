@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import yaml
+
 from scaler.cluster.api import Json
 from scaler.cluster.arguments import port_of
 from scaler.cluster.fields import count, mapping, objects, strings, text
@@ -18,6 +20,10 @@ ANNOTATION = "autoscaling.keda.sh/"
 GATE = "slo-scaler/gate"
 """The annotation that decides before the trigger whether pressure is acted upon: an operator turns it in a second, without an edit of the
 spec that KEDA would rebuild its HPA for."""
+FLOOR = "slo-scaler/floor"
+"""The annotation that sets a number of replicas below which nothing falls, and until when: ``6 until 2026-12-01T18:00Z``."""
+SHADOW = "slo-scaler/shadow"
+"""The annotation by which a ScaledObject, whatever its triggers, is looked at only: ``true``, or the metadata that a trigger would have."""
 HOLDS = ("paused", "paused-replicas", "paused-scale-in", "paused-scale-out", "force-activation")
 DEFAULT_MIN, DEFAULT_MAX = 0, 100
 DEFAULT_API_VERSION, DEFAULT_KIND = "apps/v1", "Deployment"
@@ -49,12 +55,13 @@ class TargetRef:
 
 @dataclass(frozen=True, slots=True)
 class NamedWorkload:
-    """What a ScaledObject that names us says, without its status: two that are equal ask for the same.
+    """What a ScaledObject that names us says, with no more of its status than ``fallback``: two that are equal ask for the same.
 
     ``metadata`` is that of the first trigger that names us, as written; ``complete`` is whether that is all of it: the value of a
     ``...FromEnv`` key is known to KEDA only, and arrives with its call. ``ours`` counts the triggers that name us, ``push`` is whether
-    the first is of type external-push. ``held`` are the annotations by which KEDA is kept from acting as it otherwise would, ``gate`` is
-    what the annotation for it says, empty without one.
+    the first is of type external-push, ``alone`` whether no other acts beside ours. ``held`` are the annotations by which KEDA is kept from
+    acting as it otherwise would, ``gate`` and ``floor`` are what the annotations for them say, empty without one. ``fallback``: KEDA acts
+    on its fallback, because we gave no number. ``shadow``: by annotation it is looked at only; then ``metadata`` may be the annotation's.
     """
 
     key: WorkloadKey
@@ -67,6 +74,11 @@ class NamedWorkload:
     held: tuple[str, ...]
     hpa_name: str
     gate: str = ""
+    floor: str = ""
+    uid: str = ""
+    fallback: bool = False
+    shadow: bool = False
+    alone: bool = True
 
     @property
     def engine(self) -> str:
@@ -80,30 +92,51 @@ class NamedWorkload:
 
 
 def named_workload(item: Json, services: frozenset[Service]) -> NamedWorkload | None:
-    """The workload that a ScaledObject defines, None when none of its triggers names us or it is being deleted."""
+    """The workload that a ScaledObject defines, None when it is being deleted or neither names us nor is a shadow."""
     ours = [
         trigger
         for trigger in objects(item, "spec", "triggers")
         if text(trigger, "type") in TRIGGERS and names_us(text(trigger, "metadata", "scalerAddress"), services)
     ]
-    if not ours or text(item, "metadata", "deletionTimestamp"):
+    name, annotations = text(item, "metadata", "name"), strings(item, "metadata", "annotations")
+    shadow = annotations.get(SHADOW, "false").strip().lower() not in _OFF
+    if not (ours or shadow) or text(item, "metadata", "deletionTimestamp"):
         return None
-    name = text(item, "metadata", "name")
-    metadata = strings(ours[0], "metadata")
+    metadata = strings(ours[0], "metadata") if ours else {}
+    metadata = (shadow_metadata(annotations[SHADOW]) if shadow else {}) or metadata
     return NamedWorkload(
         key=WorkloadKey(text(item, "metadata", "namespace"), name),
         metadata=metadata,
         target=_target(mapping(item, "spec", "scaleTargetRef")),
         bounds=_bounds(mapping(item, "spec")),
-        push=text(ours[0], "type") == PUSH,
+        push=bool(ours) and text(ours[0], "type") == PUSH,
         ours=len(ours),
         complete=not any(key.endswith("FromEnv") for key in metadata),
-        held=_held(strings(item, "metadata", "annotations")),
+        held=_held(annotations),
         hpa_name=text(item, "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
         or text(item, "status", "hpaName")
         or f"keda-hpa-{name}",
-        gate=strings(item, "metadata", "annotations").get(GATE, ""),
+        gate=annotations.get(GATE, ""),
+        floor=annotations.get(FLOOR, ""),
+        uid=text(item, "metadata", "uid"),
+        shadow=shadow,
+        alone=len(objects(item, "spec", "triggers")) <= max(1, len(ours)),
+        fallback=any(
+            text(one, "type") == "Fallback" and text(one, "status") == "True"
+            for one in objects(item, "status", "conditions")
+        ),
     )
+
+
+def shadow_metadata(written: str) -> dict[str, str]:
+    """The trigger metadata in an annotation, a mapping in YAML or JSON; none where it is none, and where it says ``true`` only."""
+    try:
+        found = yaml.safe_load(written)
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(key): value if isinstance(value, str) else str(value) for key, value in found.items()}
 
 
 def names_us(address: str, services: frozenset[Service]) -> bool:

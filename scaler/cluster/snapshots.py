@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from scaler.cluster.arguments import DEFAULT_PORT, DEFAULT_PORTS
+from scaler.cluster.glass import floor_of, glass_notes
 from scaler.cluster.hpas import Hpa
 from scaler.cluster.lives import Memory
 from scaler.cluster.pods import Pod
 from scaler.cluster.scale import Scale
 from scaler.cluster.scaled_objects import ANNOTATION, NamedWorkload
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import Kind, Note, ReplicaSet, Starting
+from scaler.core import platform
+from scaler.core.model import Floor, Kind, Note, ReplicaSet, Starting
+from scaler.core.platform import Platform
 
 OLD_S = 10.0
 """A watch that ends and is opened again leaves the list a moment old; beyond this a person should know."""
-ADDS_NONE = frozenset({"paused", "paused-replicas", "paused-scale-out"})
+PAUSED, KEPT = frozenset({"paused", "paused-replicas"}), frozenset({"paused-scale-in", "paused-scale-out"})
+ADDS_NONE = PAUSED | {"paused-scale-out"}
+UNMADE_S = 60.0
+"""A pod that is asked for exists within a second, unless something refuses it."""
 _HELD = {
     "paused-scale-in": "KEDA takes no replica away",
     "paused-scale-out": "KEDA adds no replica",
@@ -30,7 +37,7 @@ class Known:
 
     ``pods`` are those of its selector, as of ``observed_at``. ``memory`` has a life for each that is alive. ``class_of`` is the class of
     a pod's node, empty while unknown. ``stale`` is why the pods are not newer, empty while they are. ``faults`` are what else could not
-    be read.
+    be read. ``offset_s`` is wall time minus our clock. ``asked_since`` is when the count in ``scale`` was first seen.
     """
 
     named: NamedWorkload
@@ -42,6 +49,14 @@ class Known:
     class_of: Callable[[Pod], str] = lambda pod: pod.node_hint
     stale: str = ""
     faults: tuple[Note, ...] = ()
+    offset_s: float = 0.0
+    asked_since: float = math.inf
+    hpas_known: bool = False
+
+    @property
+    def floor(self) -> Floor | None:
+        """What a person has set by annotation, over or not."""
+        return floor_of(self.named.floor, self.offset_s)
 
 
 def snapshot_of(known: Known, now: float) -> Snapshot:
@@ -65,6 +80,8 @@ def snapshot_of(known: Known, now: float) -> Snapshot:
         kinds={pod.name: _kind(known, pod) for pod in ready},
         newest=_newest(known, alive),
         held=any(annotation.removeprefix(ANNOTATION) in ADDS_NONE for annotation in known.named.held),
+        floor=known.floor,
+        platform=_platform(known, now),
     )
     return Snapshot(replicas, tuple(_target(known.named, pod) for pod in ready))
 
@@ -76,7 +93,7 @@ def notes_of(known: Known, now: float) -> tuple[Note, ...]:
     if named.ours > 1:
         text = f"{named.ours} triggers of this ScaledObject name this scaler; keep one, its request classes cover what the others were for"
         notes.append(Note("two_triggers", text))
-    if named.bounds.min_replicas == 0 and not named.push:
+    if named.bounds.min_replicas == 0 and not (named.push or named.shadow):
         text = "it may go to zero, and its trigger is of type external: KEDA wakes it at a poll only; type external-push wakes it at once"
         notes.append(Note("slow_wake", text))
     if known.hpa is not None:
@@ -85,7 +102,35 @@ def notes_of(known: Known, now: float) -> tuple[Note, ...]:
         notes.append(
             Note("replicas_old", f"the list of replicas is {now - known.observed_at:.0f} s old: {known.stale}")
         )
-    return (*notes, *known.faults)
+    return (*glass_notes(named, known.floor, now), *notes, *known.faults)
+
+
+def _platform(known: Known, now: float) -> Platform:
+    """What acts on the number. Pods that are asked for since a moment only are on their way."""
+    hpa, held = known.hpa, known.named.held
+    alive = sum(pod.alive for pod in known.pods)
+    return Platform(
+        target=str(known.named.target),
+        asked=known.scale.replicas,
+        pods=known.scale.replicas if now - known.asked_since < UNMADE_S else alive,
+        hpa=None
+        if hpa is None
+        else platform.Hpa(
+            name=known.named.hpa_name,
+            desired=hpa.desired,
+            current=hpa.current,
+            proposals=hpa.proposals,
+            up_s=hpa.up_s,
+            down_s=hpa.down_s,
+            able=hpa.able,
+            limited=hpa.limited,
+            inactive=hpa.inactive,
+        ),
+        hpas_known=known.hpas_known,
+        paused=tuple(one for one in held if one.removeprefix(ANNOTATION) in PAUSED),
+        kept=tuple(one for one in held if one.removeprefix(ANNOTATION) in KEPT),
+        fallback=known.named.fallback,
+    )
 
 
 def _most(known: Known) -> int | None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from scaler.control.changes import Changes
+from scaler.control.comparison import Comparisons
 from scaler.control.history import History, point
 from scaler.core.decision import Decision, Pending
 
@@ -20,7 +21,7 @@ class Board:
 
     def __init__(self) -> None:
         """An empty board."""
-        self.history, self.changes = History(), Changes()
+        self.history, self.changes, self.comparisons = History(), Changes(), Comparisons()
         self._outcomes: dict[WorkloadKey, Decision | Pending] = {}
         self._activity: dict[WorkloadKey, asyncio.Event] = {}
         self._followers: list[Callable[[WorkloadKey], None]] = []
@@ -50,6 +51,7 @@ class Board:
         if isinstance(outcome, Decision):
             self.history.add(outcome.key, point(outcome))
             self.changes.add(outcome)
+            self.comparisons.add(outcome)
         if _activity(before) != _activity(outcome):
             self._wake(outcome.key)
         self._tell(outcome.key)
@@ -68,6 +70,7 @@ class Board:
         self._outcomes.pop(key, None)
         self.history.drop(key)
         self.changes.drop(key)
+        self.comparisons.drop(key)
         self._wake(key)
         self._tell(key)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SPAN_S, SLOT_S = 900.0, 5.0
 LARGEST = 1e38
 """What is larger, from an engine that tells nonsense, does not fit and is kept as infinite."""
-_PACKED = Struct("=d5f3I")
+_PACKED = Struct("=d5f3i")
 _MOST = round(SPAN_S / SLOT_S)
 
 

@@ -1,9 +1,10 @@
 """What share of each request class to admit. The fraction is the real output; the colour is its label.
 
-On/off shedding with seconds of lag gives a goodput of 0.1 where a fraction gives 0.95, so the fraction steers the queue to a set point
-that lies above the YELLOW edge: shedding below that edge would hide the demand from the replica law.
+On/off shedding with seconds of lag gives a goodput of 0.1 where a fraction gives 0.95, so the fraction steers the queue to a set point:
 
     want = drain + (set_point - queue) / reaction
+
+and, where a class is promised a pace of tokens, what is ongoing to the safe concurrency, for a queue that sits in the batch breaks TPOT.
 """
 
 from __future__ import annotations
@@ -64,9 +65,8 @@ def wanted_per_s(spec: PlanSpec, estimate: Estimate) -> float:
         return math.inf
     drain, set_point = estimate.drain_per_s, SET_POINT_RATIO * spec.budget_s * estimate.drain_per_s
     safe = (estimate.ready - estimate.missing) * estimate.capacity.safe_concurrency
-    queue = estimate.waiting + max(
-        0.0, estimate.running - safe
-    )  # the mean that the queue is else made of is too slow here
+    # the mean that the queue is else made of is too slow here
+    queue = estimate.waiting + max(0.0, estimate.running - safe)
     want = towards(set_point, queue, drain, spec.reaction_s)
     return min(want, towards(safe, estimate.ongoing, drain, spec.reaction_s)) if spec.keeps_tpot else want
 

@@ -23,7 +23,7 @@ def imbalanced(readings: tuple[Reading, ...], capacity: Capacity) -> Iterator[Fi
     held = {one.replica: (known(one.running) or 0.0) + (known(one.waiting) or 0.0) for one in readings if one.awake}
     if len(held) < 2:  # noqa: PLR2004 - one alone is its own mean
         return
-    fullest, mean = max(held, key=lambda name: held[name]), sum(held.values()) / len(held)
+    fullest, mean = max(sorted(held), key=lambda name: held[name]), sum(held.values()) / len(held)
     if held[fullest] >= max(capacity.target, IMBALANCED_RATIO * mean):
         yield Finding(
             "imbalanced",

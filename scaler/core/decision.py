@@ -289,6 +289,7 @@ class Decision:
     readings: tuple[Reading, ...] = ()
     missing: tuple[Missing, ...] = ()
     replicas: ReplicaSet | None = None
+    shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True)

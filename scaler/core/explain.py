@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scaler.core.decision import Reason, Terms
 from scaler.core.explain_state import number, state_because
-from scaler.core.platform import followed
+from scaler.core.followed import followed
 from scaler.core.stabilize import shape
 from scaler.core.target import recommend, whole
 from scaler.core.what_if import what_ifs
@@ -130,7 +130,7 @@ def explain(decision: Decision, now: float) -> Explanation:
         findings=decision.findings,
         what_ifs=what_ifs(recommendation.inputs, shaped.inputs, decision.estimate.capacity.safe_concurrency),
         platform=platform,
-        followed="" if platform is None else followed(decision.desired, platform),
+        followed="" if platform is None or decision.shadow else followed(decision.desired, platform),
     )
 
 

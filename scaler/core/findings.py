@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from scaler.core.balance import imbalanced
 from scaler.core.decision import Finding
 from scaler.core.fleet import in_use, profile_of, unclear, unmatched
+from scaler.core.followed import not_followed
 from scaler.core.model import Kind, known
-from scaler.core.platform import not_followed
 from scaler.core.ready_latency import STUCK_FACTOR
 from scaler.core.shown import Basis
 from scaler.core.target import whole
@@ -55,7 +55,7 @@ class Facts:
     stuck: tuple[UnderWay, ...] = ()
     replicas: ReplicaSet | None = None
     readings: tuple[Reading, ...] = ()
-    published: int = 0
+    published: int | None = None
 
 
 def findings(facts: Facts, estimate: Estimate, recommendation: Recommendation) -> tuple[Finding, ...]:

@@ -12,6 +12,9 @@ A free place is no first token yet: prompts are computed one after the other, an
 test says how long one takes alone, ``starting`` is how many were admitted and not begun; no scrape shows it, but our own admissions do.
 
     starting' = -starts, at least the drain rate
+
+Where a class is promised a pace of tokens, what runs beyond the safe concurrency is too much however short the wait is: that is the third
+thing which is kept, the same queue less what waits though places are free.
 """
 
 from __future__ import annotations

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
 
 from scaler.core.counted import ClassCounted
-
-if TYPE_CHECKING:
-    from scaler.core.platform import Platform
+from scaler.core.platform import Platform
 
 
 class Absent(Enum):

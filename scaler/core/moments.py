@@ -7,36 +7,34 @@ from typing import TYPE_CHECKING
 
 from scaler.core.floor import count_of, standing
 from scaler.core.model import Pressure
-from scaler.core.stabilize import Moment, stabilize
+from scaler.core.stabilize import Moment
 from scaler.core.target import whole
 
 if TYPE_CHECKING:
-    from scaler.core.decision import Estimate, Recommendation, Shaped
-    from scaler.core.stabilize import Stabilizer
-    from scaler.core.step import State, WorkloadSpec
+    from scaler.core.decision import Estimate, Recommendation
+    from scaler.core.model import ReplicaSet
+    from scaler.core.stabilize import StabilizeSpec
 
 
-def moment_of(spec: WorkloadSpec, believed: Estimate, recommendation: Recommendation, worst: Pressure) -> Moment:
+def moment_of(spec: StabilizeSpec, believed: Estimate, recommendation: Recommendation, worst: Pressure) -> Moment:
     """The tick as the law sees it."""
     return Moment(
         now=believed.at,
         recommended=recommendation.replicas,
         current=believed.current,
-        min_replicas=spec.scaling.min_replicas,
+        min_replicas=recommendation.inputs.min_replicas,
         max_replicas=recommendation.inputs.max_replicas,
         start_floor=whole(believed.ongoing / believed.capacity.target),
         busy=believed.ongoing > 0 or believed.offered_per_s > 0 or believed.missing > 0,
         red=worst is Pressure.RED,
         pressed=worst in {Pressure.YELLOW, Pressure.RED},
         blind=False,
-        down_s=spec.stabilize.down_s(believed.replica_ready_s),
-        unsure=spec.deadline_s is None and believed.unsure,
+        down_s=spec.down_s(believed.replica_ready_s),
+        unsure=recommendation.inputs.deadline_s is None and believed.unsure,
     )
 
 
-def stabilized(spec: WorkloadSpec, state: State, moment: Moment) -> tuple[Stabilizer, Shaped]:
-    """The number to publish, with what the platform and its people say."""
-    replicas = state.history.replicas
-    held = replicas is not None and replicas.held and not moment.blind
-    moment = replace(moment, held=held, floor=count_of(standing(replicas, moment.now)))
-    return stabilize(spec.stabilize, state.stabilizer, moment)
+def told(moment: Moment, replicas: ReplicaSet | None, *, shadow: bool) -> Moment:
+    """With what the platform and its people say. Nobody follows a shadow."""
+    held = replicas is not None and (replicas.held or shadow) and not moment.blind
+    return replace(moment, held=held, floor=count_of(standing(replicas, moment.now)))

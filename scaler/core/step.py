@@ -17,10 +17,10 @@ from scaler.core.fleet import unclear
 from scaler.core.history import History, is_blind
 from scaler.core.ingest import ingest
 from scaler.core.model import GateMode, Objective, Observation, RequestClass, ShedStatus, WorkloadKey
-from scaler.core.moments import moment_of, stabilized
+from scaler.core.moments import moment_of, told
 from scaler.core.pressure import Colour, Door, PressureSpec, judge, worst_of
 from scaler.core.ready_latency import ReadyLatency
-from scaler.core.stabilize import Stabilizer, StabilizeSpec, reseed, roused
+from scaler.core.stabilize import Stabilizer, StabilizeSpec, reseed, roused, stabilize
 from scaler.core.starts import Seen, Starts, follow
 from scaler.core.target import ScalingSpec, recommend
 
@@ -31,7 +31,10 @@ HOLD_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """Everything that a person decides about one workload, parsed and complete. ``slo_quantile`` is 0.95 for P95."""
+    """Everything that a person decides about one workload, parsed and complete. ``slo_quantile`` is 0.95 for P95.
+
+    ``shadow``: nobody acts on what is decided.
+    """
 
     key: WorkloadKey
     profile: Profile
@@ -50,6 +53,7 @@ class WorkloadSpec:
     scrape: str = "default"
     model_name: str | None = None
     demand: str | None = None
+    shadow: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -147,9 +151,10 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
     colours = _judge(spec, state, believed, short=short)
     worst = worst_of(colour for _, colour in colours)
     recommendation = recommend(_law_inputs(spec, believed, ask.max_replicas, lost=state.history.lost))
-    moment = moment_of(spec, believed, recommendation, worst)
+    moment = moment_of(spec.stabilize, believed, recommendation, worst)
     moment = replace(moment, pressed=moment.pressed or (short and bool(state.refused)))
-    stabilizer, shaped = stabilized(spec, state, moment)
+    moment = told(moment, state.history.replicas, shadow=spec.shadow)
+    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
     decision = Decision(
         key=spec.key,
         sequence=0 if state.decision is None else state.decision.sequence + 1,
@@ -175,17 +180,19 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
         readings=state.history.reporting,
         missing=state.history.missing,
         replicas=state.history.replicas,
+        shadow=spec.shadow,
     )
-    learned = derate(learned, now, contradicted=contradicted(spec, state.decision, believed))
+    learned = derate(learned, now, contradicted=contradicted(spec.classes, state.decision, believed))
     state = replace(state, belief=belief, learned=learned, measured=measured, stabilizer=stabilizer)
     return replace(state, colours=tuple(colours), decision=decision), decision
 
 
 def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:
     """Nothing is known now: the last number stands, its pressure ages, and nobody is told anything new."""
-    moment = moment_of(spec, held.estimate, held.recommendation, held.state)
+    moment = moment_of(spec.stabilize, held.estimate, held.recommendation, held.state)
     moment = replace(moment, now=now, max_replicas=_max_replicas(spec, state.history), blind=True)
-    stabilizer, shaped = stabilized(spec, state, moment)
+    moment = told(moment, state.history.replicas, shadow=spec.shadow)
+    stabilizer, shaped = stabilize(spec.stabilize, state.stabilizer, moment)
     decision = replace(
         held,
         sequence=held.sequence + 1,
@@ -267,7 +274,7 @@ def _facts(spec: WorkloadSpec, history: History, expected: Coming, shaped: Shape
         stuck=tuple(start for start in expected.under_way if start.stuck),
         replicas=history.replicas,
         readings=history.reporting,
-        published=shaped.replicas,
+        published=None if spec.shadow else shaped.replicas,
     )
 
 

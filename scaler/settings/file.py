@@ -16,6 +16,7 @@ from scaler.api.certificates import ServerTls
 from scaler.backpressure.asked import Trust
 from scaler.core.classes import BUILT_IN
 from scaler.core.model import WorkloadKey
+from scaler.core.shadow import as_shadow
 from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
 from scaler.errors import ConfigError
 from scaler.settings.sections import SHAPES, FileSections
@@ -39,13 +40,14 @@ class DemandQueries:
 class Configuration:
     """The configuration file, parsed: what the operator names for all workloads, and the workloads named there.
 
-    ``namespaces`` are those that are followed in a cluster, none for all. ``trust`` is who is believed about who asks; its owners are those
-    of ``key_map``, a file of its own. ``warnings`` name what was understood and has no effect yet.
+    ``shadows`` are those that are looked at only. ``namespaces`` are those that are followed in a cluster, none for all. ``trust`` is who
+    is believed about who asks; its owners are those of ``key_map``, a file of its own. ``warnings`` name what has no effect yet.
     """
 
     catalog: Catalog
     targets: Mapping[WorkloadKey, NamedTargets] = field(default_factory=dict)
     workloads: tuple[WorkloadSpec, ...] = ()
+    shadows: frozenset[WorkloadKey] = frozenset()
     scrapes: Mapping[str, ScrapeSettings] = field(default_factory=lambda: {"default": ScrapeSettings()})
     prometheus: Mapping[str, PrometheusSettings] = field(default_factory=dict)
     demands: Mapping[str, DemandQueries] = field(default_factory=dict)
@@ -98,6 +100,7 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
         catalog=catalog,
         targets={_key(name): entry.value() for name, entry in file.workloads.items() if entry.targets or entry.dns},
         workloads=workloads,
+        shadows=frozenset(_key(name) for name, entry in file.workloads.items() if entry.shadow),
         scrapes={"default": ScrapeSettings()} | {name: entry.value(name) for name, entry in file.scrape.items()},
         prometheus={name: entry.value() for name, entry in file.prometheus.items()},
         demands={name: DemandQueries(**entry.model_dump()) for name, entry in file.demand.items()},
@@ -128,7 +131,8 @@ def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple
         if not entry.metadata:
             continue
         try:
-            specs.append(parse_workload(_key(name), entry.metadata, catalog))
+            spec = parse_workload(_key(name), entry.metadata, catalog)
+            specs.append(as_shadow(spec) if entry.shadow else spec)
         except ConfigError as error:
             faults += [f"workloads.{name}.metadata.{fault}" for fault in error.faults]
     return tuple(specs)

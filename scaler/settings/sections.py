@@ -267,7 +267,7 @@ class WorkloadSection(Section):
     metadata: Mapping[str, Annotated[str, BeforeValidator(_as_written)]] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"enum": [*sorted(KEYS)]}}
     )
-    shadow: Literal[False] = False
+    shadow: bool = Field(default=False, description="It is looked at only; nothing that KEDA is told moves it")
 
     def faults(self) -> list[str]:
         """What is wrong with the keys together."""

@@ -10,26 +10,26 @@ from __future__ import annotations
 import json
 import threading
 import traceback
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
 
 from scaler.core.decision import Decision, Pending
 from scaler.core.explain import binding
+from scaler.core.floor import standing
 from scaler.core.model import Missing, WorkloadKey
 from scaler.core.plain import plain
 from scaler.core.retry import age_s
 from scaler.telemetry.counts import Counts
-from scaler.telemetry.gauges import WORKLOAD, OnBoard
+from scaler.telemetry.gauges import OnBoard
 from scaler.telemetry.libraries import LibraryError
 from scaler.telemetry.lines import lines_to
 from scaler.telemetry.load import Load, due, load_of
+from scaler.telemetry.scrapes import OnScrapes
 from scaler.telemetry.seldom import Seldom
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Reporter:
             wrapper_class=structlog.make_filtering_bound_logger(0),
         )
         self.registry.register(OnBoard(board, clock))
-        self.registry.register(_Counted(self._memories))
+        self.registry.register(OnScrapes(lambda: [(k, m.scrape_failures) for k, m in self._memories.items()]))
 
     def listening(self, **ports: int) -> None:
         """The process answers on these ports."""
@@ -137,6 +137,10 @@ class Reporter:
         held = self._seldom.held_back(("unstored", sentence), self._clock())
         if held is not None:
             self._write("warning", "unstored", None, why=sentence, suppressed=held)
+
+    def unannounced(self, sentence: str) -> None:
+        """Kubernetes Events cannot be written; this log has all that they would say."""
+        self._write("warning", "unannounced", None, why=sentence)
 
     def crashed(self, key: WorkloadKey, error: Exception) -> None:
         """Count the crash, and show its traceback once a minute at most."""
@@ -249,6 +253,7 @@ def _told(decision: Decision) -> object:
 
 
 def _decision_line(decision: Decision, now: float) -> dict[str, object]:
+    floor = standing(decision.replicas, now)
     return {
         "sequence": decision.sequence,
         "desired": decision.desired,
@@ -260,10 +265,12 @@ def _decision_line(decision: Decision, now: float) -> dict[str, object]:
         "blind": decision.blind,
         "age_s": age_s(decision, now),
         "load": load_of(decision),
+        "capacity": decision.estimate.capacity,
         "inputs": decision.recommendation.inputs,
         "shape": decision.shaped.inputs,
         "classes": decision.classes,
         "findings": decision.findings,
+        **({} if floor is None else {"floor": floor.replicas, "until": floor.until}),
     }
 
 
@@ -280,19 +287,3 @@ def _place(error: Exception) -> Hashable:
 def _method(method: str) -> tuple[str, str]:
     service, _, name = method.strip("/").rpartition("/")
     return service or DEFAULT_SERVICE, name
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Counted(Collector):
-    """What was counted for each workload that is not forgotten."""
-
-    memories: dict[WorkloadKey, _Memory]
-
-    def collect(self) -> Iterator[Metric]:
-        """One series a workload."""
-        failures = CounterMetricFamily(
-            "slo_scaler_scrape_failures", "Passes over a ready replica that brought no reading", labels=WORKLOAD
-        )
-        for key in sorted(self.memories):
-            failures.add_metric((key.namespace, key.name), self.memories[key].scrape_failures)
-        yield failures

@@ -7,6 +7,7 @@ import pytest
 
 from scaler.control.ports import Snapshot, Target
 from scaler.core.model import Kind, ReplicaSet, Starting, WorkloadKey
+from scaler.core.platform import Platform
 from tests.support.cluster_objects import WALL, deployment, hpa, loading, scaled_object, serving, trigger, vllm
 from tests.support.discovery import LLAMA, World, discovering, put, put_llama, put_pod
 
@@ -33,6 +34,7 @@ async def test_a_scaled_object_that_names_us_is_a_workload_with_its_replicas():
                 max_replicas=8,
                 kinds={"llama-0": Kind("", "0.32.0")},
                 newest=Kind("", "0.32.0"),
+                platform=Platform("Deployment llama", asked=2, pods=2),
             ),
             (Target("llama-0", "10.0.0.7:8000"),),
         )
@@ -50,7 +52,7 @@ async def test_a_scaled_object_that_names_another_scaler_is_none_of_ours():
         assert world.told.words == [("named", LLAMA)]
         assert (
             why
-            == "no ScaledObject prod/other has a trigger whose scalerAddress is this scaler's (slo-scaler.keda, and the port)"
+            == "no ScaledObject prod/other has a trigger whose scalerAddress is this scaler's (slo-scaler.keda, and the port), or is a shadow"
         )
 
 

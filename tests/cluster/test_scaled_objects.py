@@ -163,3 +163,52 @@ def test_no_object_however_odd_is_more_than_nothing(item):
 def test_the_gate_can_be_told_by_an_annotation():
     said = scaled_object(annotations={"slo-scaler/gate": "enforce"})
     assert [named(item).gate for item in (said, scaled_object())] == ["enforce", ""]
+
+
+PROMETHEUS = {"type": "prometheus", "metadata": {"query": "sum(x)"}}
+WRITTEN = '{profile: chat, ttftSloSeconds: 2, maxReplicas: "9"}'
+
+
+def shadowed(written: str, *triggers: dict) -> NamedWorkload | None:
+    return named_workload(scaled_object("llama", "prod", *triggers, annotations={"slo-scaler/shadow": written}), OURS)
+
+
+def test_a_scaled_object_with_other_triggers_is_a_shadow_with_what_its_annotation_says():
+    found = shadowed(WRITTEN, PROMETHEUS)
+    assert found is not None
+    assert (found.shadow, found.alone, found.ours, found.metadata) == (
+        True,
+        True,
+        0,
+        {"profile": "chat", "ttftSloSeconds": "2", "maxReplicas": "9"},
+    )
+
+
+def test_a_trigger_of_ours_gives_the_metadata_where_the_annotation_says_yes_only():
+    found = shadowed("true", trigger(profile="chat"), PROMETHEUS)
+    assert found is not None
+    assert (found.shadow, found.alone, found.metadata["profile"]) == (True, False, "chat")
+
+
+@pytest.mark.parametrize("written", ["false", "0", " False "])
+def test_a_shadow_that_is_turned_off_is_none(written):
+    assert shadowed(written, PROMETHEUS) is None
+
+
+@pytest.mark.parametrize("written", ["yes please", "[1, 2]", "{a: [", "true"])
+def test_an_annotation_that_is_no_mapping_gives_no_metadata(written):
+    found = shadowed(written, PROMETHEUS)
+    assert found is not None
+    assert (found.shadow, found.metadata) == (True, {})
+
+
+@given(st.text(max_size=60))
+def test_no_annotation_ever_raises(written):
+    shadowed(written, PROMETHEUS)
+
+
+def test_the_annotations_of_an_emergency_and_the_fallback_are_told():
+    said = {"slo-scaler/floor": "6 until 2026-12-01T18:00Z", "slo-scaler/gate": "off"}
+    status = {"conditions": [{"type": "Fallback", "status": "True"}]}
+    found = named(scaled_object(annotations=said, status=status))
+    assert (found.floor, found.gate, found.fallback) == ("6 until 2026-12-01T18:00Z", "off", True)

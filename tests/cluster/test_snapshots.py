@@ -13,7 +13,8 @@ from scaler.cluster.scale import scale_of
 from scaler.cluster.scaled_objects import Service, named_workload
 from scaler.cluster.snapshots import Known, snapshot_of
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import Kind, Note, ReplicaSet, Starting
+from scaler.core.model import Floor, Kind, Note, ReplicaSet, Starting
+from scaler.core.platform import Hpa, Platform, Proposal
 from tests.support.cluster_objects import (
     WALL,
     condition,
@@ -66,6 +67,7 @@ def test_ready_replicas_are_read_and_the_others_start():
             engine_cap=32,
             kinds={"llama-a": Kind("", "0.32.0"), "llama-b": Kind("", "0.32.0")},
             newest=Kind("H100", "0.32.0"),
+            platform=Platform("Deployment llama", asked=4, pods=4, hpas_known=False),
         ),
         (Target("llama-a", "10.0.0.7:9000"), Target("llama-b", "10.0.0.7:8000")),
     )
@@ -262,3 +264,37 @@ def test_the_order_in_which_pods_are_told_is_irrelevant(states):
 
 def test_a_newer_look_than_now_is_now():
     assert snapshot_of(replace(known(), observed_at=NOW + 5), NOW).replicas.observed_at == NOW
+
+
+def test_what_acts_on_the_number_is_told_with_what_the_hpa_says_of_itself():
+    item = hpa("keda-hpa-llama", 3, 2, condition("AbleToScale", "True", reason="ScaleDownStabilized"))
+    item["spec"]["metrics"] = [{"type": "External", "external": {"metric": {"name": "s0-desired-replicas"}}}]
+    said = {f"autoscaling.keda.sh/{word}": "true" for word in ("paused", "paused-scale-in")}
+    one = known(
+        serving("llama-0"),
+        scaled=scaled_object(annotations=said, status={"conditions": [condition("Fallback", "True")]}),
+        hpa=hpa_of(item),
+        hpas_known=True,
+        asked_since=NOW - 61.0,
+    )
+
+    assert snapshot_of(one, NOW).replicas.platform == Platform(
+        target="Deployment llama",
+        asked=2,
+        pods=1,
+        hpa=Hpa(
+            "keda-hpa-llama",
+            desired=3,
+            current=2,
+            proposals=(Proposal("s0-desired-replicas", None, ours=True),),
+            able="ScaleDownStabilized",
+        ),
+        paused=("autoscaling.keda.sh/paused",),
+        kept=("autoscaling.keda.sh/paused-scale-in",),
+        fallback=True,
+    )
+
+
+def test_a_floor_by_annotation_is_told_by_our_clock():
+    one = known(scaled=scaled_object(annotations={"slo-scaler/floor": "6 until 2026-09-21T15:13:20Z"}), offset_s=OFFSET)
+    assert snapshot_of(one, NOW).replicas.floor == Floor(6, 1000.0 + 3600.0, "2026-09-21T15:13:20Z")

@@ -182,6 +182,7 @@ def test_a_blind_decision_keeps_the_age_and_the_pressure_of_the_last_one_that_sa
         blind=True,
         reason=Reason.BLIND_HOLD,
         runner_up=seen.reason,
+        replicas=held.replicas,
         shaped=held.shaped,
         missing=(Missing("a", "timeout"),),
     )

@@ -250,6 +250,7 @@ def _timeless(outcome):
         decided_at=0.0,
         observed_at=0.0,
         readings=(),
+        replicas=None,
         estimate=replace(outcome.estimate, at=0.0, observed_at=0.0),
         classes=tuple(replace(verdict, since=outcome.decided_at - verdict.since) for verdict in outcome.classes),
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scaler.core.explain import recompute
 from scaler.core.what_if import WhatIf, again, what_ifs, with_headroom
-from tests.core.test_explain import GOLDEN, UNTOUCHED
+from tests.support.golden import GOLDEN, UNTOUCHED
 
 SAFE = 100.0
 SEEN = replace(UNTOUCHED, recommended=8, window_max=8, window_min=8, published=8)

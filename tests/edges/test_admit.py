@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from dataclasses import replace
@@ -183,3 +184,24 @@ def test_the_contract_names_every_answer():
     assert [item["get"]["responses"].keys() for item in json.loads(json.dumps(paths())).values()] == [
         {"200", "429", "403"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        pytest.param("", b"Authorization: Bearer \xff\xfe", id="a key that is no text"),
+        pytest.param("", b"X-Tenant: \xff", id="a tenant that is no text"),
+        pytest.param("/v1/a%0Ab", b"Accept: *", id="a path of two lines"),
+        pytest.param("/%ff%00?class=%ff", b"Accept: *", id="a path that is no text"),
+    ],
+)
+async def test_no_byte_that_a_client_sends_gets_it_past_the_gate(path, header):
+    trust = Trust("x-tenant", {hashlib.sha256(b"sk").hexdigest(): Owner("acme")})
+    async with serving(app_of(Gated([RED]), trust=lambda: trust)) as client:
+        async with client.get("/") as answer:
+            host, port = answer.url.host, answer.url.port
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET %b%b HTTP/1.1\r\nHost: gate\r\n%b\r\n\r\n" % (PATH.encode(), path.encode(), header))
+        status = await reader.readline()
+        writer.close()
+    assert status == b"HTTP/1.1 429 Too Many Requests\r\n"

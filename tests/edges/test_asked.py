@@ -155,3 +155,18 @@ def test_of_what_is_not_known_that_is_said(why):
         "X-Backpressure-Admit": "1",
         "X-Backpressure-Reason": why.value,
     }
+
+
+def test_a_key_of_bytes_that_are_no_text_is_known_by_its_hash_as_any_other():
+    key = b"sk-\xff\xe9"
+    trust = Trust(None, {hashlib.sha256(key).hexdigest(): Owner("acme")})
+    headers = {"authorization": (b"Bearer " + key).decode(errors="surrogateescape")}  # as HTTP servers give it
+    assert request_of(headers, trust, None).tenant == "acme"
+
+
+@given(
+    st.dictionaries(st.sampled_from(["authorization", "x-tenant", *TIMEOUTS, *RETRIES, "grpc-timeout"]), st.binary())
+)
+def test_whatever_bytes_a_client_sends_make_a_request_and_no_failure_of_ours(sent):
+    request = request_of({name: told.decode(errors="surrogateescape") for name, told in sent.items()}, TRUST, None)
+    assert request.deadline_s is None or request.deadline_s > 0

@@ -8,7 +8,9 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
+from typing import Any
 
+import aiohttp
 import grpc
 import pytest
 
@@ -18,7 +20,7 @@ from scaler.app.clustered import Cluster
 from scaler.cluster.client import Client
 from scaler.cluster.lease import Member, Timings
 from scaler.cluster.scaled_objects import Service
-from scaler.core.decision import Decision, Pending
+from scaler.core.decision import Decision, Pending, Reason
 from scaler.core.model import GateMode, WorkloadKey
 from scaler.settings import Ports, parse_configuration
 from scaler.sources.targets import ConfiguredReplicas
@@ -26,6 +28,7 @@ from tests.support.cluster_objects import deployment, scaled_object, serving, tr
 from tests.support.discovery import KINDS, QUICK, put, put_pod
 from tests.support.engines import OVERLOAD, PageEngine, listening
 from tests.support.kubernetes_api import KubernetesApi, kubernetes
+from tests.support.kubernetes_objects import Place
 
 KEY = WorkloadKey("prod", "llama")
 PROFILES = {"tiny": {"safe_concurrency": 4, "safe_rate_per_s": 1.0, "unloaded_ttft_s": 0.1}}
@@ -153,6 +156,48 @@ async def test_an_annotation_turns_the_gate_while_everything_runs():
             annotate(api, **{"slo-scaler/gate": "enforce"})
             after = await decided(bound, lambda d: d.gate is GateMode.ENFORCE)
     assert (before.gate, after.sequence > before.sequence) == (GateMode.OBSERVE, True)
+
+
+async def test_a_floor_by_annotation_counts_at_once_and_stands_in_the_state_the_explanation_and_an_event():
+    until_when, log = "2999-12-01T18:00Z", io.StringIO()
+    async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(PageEngine()) as address:
+        put_scaler(api, "scaler-0")
+        put_llama(api, address)
+        async with scaler(api, log=log) as bound, keda(bound) as client:
+            await until(lambda: active(api))
+            await decided(bound)
+            annotate(api, **{"slo-scaler/floor": f"6 until {until_when}"})
+            decision = await decided(bound, lambda d: d.reason is Reason.FLOOR)
+            value = await client.metrics(ScaledObject(KEY))
+            state, explained = [await served(bound, f"/v1/{what}/prod/llama") for what in ("state", "explain")]
+            place = Place.of("/api/v1/namespaces/prod/events", api.resources)
+            await until(lambda: {one["reason"] for one in api.page(place, {})["items"]} >= {"Scaled", "BreakGlass"})
+    assert (value.value, decision.reason, state["floor"]["until"]) == (6, Reason.FLOOR, until_when)
+    assert explained["binding"]["text"].endswith(f"a person has set a floor until {until_when}")
+    assert f'"until": "{until_when}"' in log.getvalue()
+
+
+async def test_a_scaled_object_of_other_triggers_is_computed_for_by_annotation_and_keda_is_told_what_moves_nothing():
+    written = json.dumps({"profile": "tiny", "ttftSloSeconds": "2"})
+    others = [{"type": "prometheus", "metadata": {"query": "sum(x)"}}] * 2
+    async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(PageEngine(OVERLOAD)) as address:
+        put_scaler(api, "scaler-0")
+        put_llama(api, address)
+        shadow = scaled_object("llama", "prod", *others, annotations={"slo-scaler/shadow": written})
+        put(api, "scaledobjects", "llama", shadow)
+        async with scaler(api) as bound, keda(bound) as client:
+            decision = await decided(bound, lambda d: d.sequence >= 2)
+            asked = ScaledObject(KEY, {"scalerAddress": "elsewhere:6000", "nonsense": "1"})
+            value, is_active = await client.metrics(asked), await client.is_active(asked)
+            explained = await served(bound, "/v1/explain/prod/llama")
+    assert (decision.shadow, decision.desired > 1, value.value, is_active) == (True, True, 0, False)
+    assert explained["shadow"]["ours_replica_s"] > explained["shadow"]["real_replica_s"] > 0
+
+
+async def served(bound: Bound, path: str) -> Any:
+    port = bound.gate_port if "state" in path else bound.ops_port
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return await answer.json()
 
 
 async def test_a_trigger_that_is_wrong_says_so_where_people_look():

@@ -25,7 +25,7 @@ from scaler.backpressure import check
 from scaler.core.admission import as_of
 from scaler.core.explain import explain
 from scaler.core.explain_state import state_because
-from scaler.core.model import WorkloadKey
+from scaler.core.model import Floor, ReplicaSet, WorkloadKey
 from scaler.core.plain import plain
 from scaler.core.retry import retry, retry_headers, verdict_for
 from tests.support import decisions as made
@@ -301,7 +301,9 @@ async def test_metrics_are_those_of_the_registry():
 
 async def test_an_explanation_is_served_whole():
     async with serving(ops(view_of(made.red()))) as client, client.get(EXPLAIN) as response:
-        assert (response.status, await response.json()) == (200, plain(explain(made.red(), 39.0)))
+        told = await response.json()
+        changes = [(one["before"], one["desired"]) for one in told.pop("changes")]
+    assert (response.status, told, changes) == (200, plain(explain(made.red(), 39.0)), [(None, 5)])
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,8 @@ async def test_every_documented_path_is_served_with_a_documented_answer(both):
 
 
 def test_every_field_of_a_state_is_documented():
-    body = state_body(made.red(), made.red().classes[0], 39.0, "a note")
+    replicas = ReplicaSet((), (), 2, 38.0, floor=Floor(6, 99.0, "18:00Z"))
+    body = state_body(replace(made.red(), replicas=replicas), made.red().classes[0], 39.0, "a note")
     rules: Any = STATE_FIELDS["rule"]
     assert (body.keys(), body["rule"] in rules["enum"]) == (STATE_FIELDS.keys(), True)
 

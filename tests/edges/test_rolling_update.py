@@ -46,7 +46,7 @@ LAG_S, SLOW_S = 1.0, 0.3
 """How much later than the API server the nodes know who serves, and how long the API server, which is busy, takes to an answer."""
 STEADY = Answer("desired-replicas", target=1.0, value=TOLD, active=True)
 GREEN = {(200, "GREEN")}
-BECAUSE = f"{TOLD} replicas: the load asks for {REPLICAS}, but it asked for {TOLD} within the scale-down window"
+BECAUSE = f"{TOLD} replicas: the load asks for {REPLICAS}, but {TOLD} were wanted within the scale-down window"
 
 
 @dataclass(frozen=True)

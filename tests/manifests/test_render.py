@@ -326,6 +326,7 @@ WORKLOADS = [
     ("keda.sh", "scaledobjects", (), ("list", "watch")),
     ("", "pods", (), ("list", "watch")),
     ("autoscaling", "horizontalpodautoscalers", (), ("list", "watch")),
+    ("", "events", (), ("create", "patch")),
     ("*", "*/scale", (), ("get",)),
 ]
 NODES = [("", "nodes", (), ("get",))]

@@ -12,7 +12,8 @@ import grpc.aio
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from scaler.api.http import View, gate_app, runner
+from scaler.api.http import gate_app, runner
+from scaler.api.view import View
 from scaler.backpressure import admit, check, ext_authz
 from scaler.control.board import Board
 from scaler.control.gate import GateParts, Gates

@@ -16,6 +16,7 @@ from scaler.control.loop import Parts
 from scaler.control.ports import Scrape
 from scaler.control.supervisor import Supervisor
 from scaler.core.model import WorkloadKey
+from scaler.core.shadow import ShadowRole
 from scaler.core.step import WorkloadSpec
 from scaler.errors import ConfigError
 from tests.support.builders import spec
@@ -121,12 +122,20 @@ class Edge:
 
 @asynccontextmanager
 async def edge(
-    *, pace: Pace | None = None, board: Board | None = None, parse=None, grace_s: float = 5.0, limit: int = 100_000
+    *,
+    pace: Pace | None = None,
+    board: Board | None = None,
+    parse=None,
+    grace_s: float = 5.0,
+    limit: int = 100_000,
+    shadow: ShadowRole | None = None,
 ) -> AsyncIterator[Edge]:
     clock, board, rpcs, shutdown, silent = HandClock(), board or Board(), RpcLog(), asyncio.Event(), Silent()
     supervisor = Supervisor(Parts(silent, silent, board, silent, clock), limit)
     parse = parse or Parser()
-    servicer = KedaServicer(KedaParts(board, supervisor, parse, clock, rpcs, shutdown), pace or Pace())
+    servicer = KedaServicer(
+        KedaParts(board, supervisor, parse, clock, rpcs, shutdown, lambda _: shadow), pace or Pace()
+    )
     server = KedaServer(servicer, shutdown, Listen(0, "127.0.0.1", grace_s))
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.core.followed import cause_of, followed, not_followed
 from scaler.core.model import ReplicaSet
-from scaler.core.platform import Hpa, Platform, Proposal, cause_of, followed, not_followed
+from scaler.core.platform import Hpa, Platform, Proposal
 
 READ = (Proposal("s0-desired-replicas", 6, ours=True),)
 HPA = Hpa("keda-hpa-llama", desired=6, current=6, proposals=READ)
