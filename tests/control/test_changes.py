@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from scaler.control.board import Board
 from scaler.control.changes import MOST, Change
-from scaler.core.decision import Reason
+from scaler.core.decision import Decision, Reason
 from scaler.core.model import Pressure
 from tests.support.decisions import KEY, green
 
 GREEN = green()
 
 
-def at(now: float, **changes) -> object:
+def at(now: float, **changes) -> Decision:
     return replace(GREEN, decided_at=now, **changes)
 
 
@@ -45,8 +45,8 @@ def test_what_is_kept_is_bounded_and_the_newest():
 
 def test_only_what_is_asked_for_is_told():
     board = Board()
-    for decision in (at(0.0), at(5000.0, desired=9)):
-        board.publish(decision)
+    board.publish(at(0.0))
+    board.publish(at(5000.0, desired=9))
     assert [one.at for one in board.changes.since(KEY, 1400.0)] == [5000.0]
 
 

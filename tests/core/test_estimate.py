@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -219,7 +220,7 @@ def test_longer_prompts_or_answers_than_in_the_load_test_make_the_residence_long
     edges = (500.0, 1000.0, 2000.0, 5000.0)
     for beat in range(20):
         seen = observe(law.now, [Engine(running=50.0)])
-        lengths = {signal: histogram((1500.0, 20.0 * beat), edges=edges)}
+        lengths: dict[str, Any] = {signal: histogram((1500.0, 20.0 * beat), edges=edges)}
         seen = replace(seen, readings=tuple(replace(reading, **lengths) for reading in seen.readings))
         law.state, decision = tick(law.spec, law.state, seen)
         law.now += 2.0

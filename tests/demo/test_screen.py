@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -76,7 +77,7 @@ def test_below_the_picture_is_a_line_for_what_the_terminal_echoes() -> None:
 
 def test_lines_come_no_more_often_than_every_two_seconds() -> None:
     paper = io.StringIO()
-    lines = Lines(Console(file=paper, width=80), lambda sample: line(sample, OBSERVE))
+    lines: Lines[Any] = Lines(Console(file=paper, width=80), lambda sample: line(sample, OBSERVE))
     for quarter in range(41):
         lines.show(replace(CALM, at_s=quarter / 4))
     assert paper.getvalue().count("\n") == 6

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -161,7 +162,7 @@ def test_the_table_has_a_row_a_law_and_less_to_say_where_there_is_no_room():
 
 def test_the_body_is_json_with_all_that_is_told():
     found = small_replay()
-    told = body(found)
+    told: Any = body(found)
     assert plain(told) == told
     assert told["sentences"] == list(sentences(found))
     assert told["facts"] == facts(found)

@@ -62,6 +62,7 @@ def test_who_may_wait_longer_or_finds_more_room_is_never_served_less(offered, fl
 @pytest.mark.parametrize("wanted", [0.95, 0.99])
 def test_warm_replicas_are_priced_by_the_fewest_that_do(wanted):
     warm = warm_needed(STEP, FLEET, 50.0, wanted)
+    assert warm is not None
     assert reactive(STEP, FLEET, 50.0, warm - 1).ratio < wanted <= reactive(STEP, FLEET, 50.0, warm).ratio
 
 

@@ -18,6 +18,7 @@ def test_the_safe_rate_is_below_the_ceiling_and_is_served_at_the_safe_concurrenc
     found = saturation(Bench(PRESET, CHAT, RequestClass("chat", 2.0, 0.1)))
     assert 0.5 * found.ceiling_per_s < found.safe_rate_per_s < found.ceiling_per_s
     assert 0.05 < found.unloaded_ttft_s < 0.15
+    assert found.profile.safe_rate_per_s is not None
     assert found.profile.safe_concurrency / found.profile.safe_rate_per_s > 40 * PRESET.coefficients.a_s
 
 
