@@ -34,7 +34,7 @@ from tests.support.overload import (
     rushed,
 )
 
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2)
 SCENES: Mapping[str, Scene] = {
     "at most": AT_MOST,
     "promised": PROMISED,
@@ -140,7 +140,7 @@ def test_nobody_is_refused_in_an_hour_at_four_fifths_of_the_capacity():
     assert {(d.state, verdict.admit_ratio) for d in run.decisions for verdict in d.classes} == {(Pressure.GREEN, 1.0)}
 
 
-@pytest.mark.parametrize("times", [1.2, 2.0, 5.0])
+@pytest.mark.parametrize("times", [1.2, 5.0])
 def test_where_tpot_is_the_limit_no_more_is_in_the_replicas_than_is_safe(times):
     runs = [borne("in path", times, seed, "bound by TPOT", SHORT_RUSH) for seed in SEEDS]
     seconds = [one for each in runs for one in each.run.seconds if SHORT_RUSH.has(one.at)]
@@ -150,10 +150,9 @@ def test_where_tpot_is_the_limit_no_more_is_in_the_replicas_than_is_safe(times):
     assert min(each.score.goodput_ratio for each in runs) >= 0.95
 
 
-@pytest.mark.parametrize("times", [2.0, 5.0])
 @pytest.mark.parametrize("way", ["polled", "in path"])
-def test_no_class_is_admitted_less_than_one_after_it_and_each_keeps_its_floor(way, times):
-    run = borne(way, times, 1, "three classes").run
+def test_no_class_is_admitted_less_than_one_after_it_and_each_keeps_its_floor(way):
+    run = borne(way, 5.0, 1, "three classes").run
     published = [[verdict.admit_ratio for verdict in decision.classes] for decision in run.decisions]
     assert [ratios for ratios in published if ratios != sorted(ratios, reverse=True)] == []
     chat, agent, batch = (admitted_ratio(run, one.name) for one in THREE_CLASSES.spec.classes)
@@ -208,10 +207,9 @@ def done(run: Run, name: str) -> ClassCounted:
     return ClassCounted(name, len(admitted), admitted_again, len(attempts) - len(admitted), again - admitted_again)
 
 
-@pytest.mark.parametrize("times", [2.0, 5.0])
 @pytest.mark.parametrize("way", ["polled", "in path"])
-def test_who_is_told_to_come_back_does_not_come_in_a_herd(way, times):
-    assert borne(way, times, 1, "promised").score.retry_peak_ratio <= 3
+def test_who_is_told_to_come_back_does_not_come_in_a_herd(way):
+    assert borne(way, 2.0, 1, "promised").score.retry_peak_ratio <= 3
 
 
 @pytest.mark.parametrize("way", ["polled", "in path"])
