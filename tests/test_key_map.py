@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from scaler.backpressure.asked import Owner
 from scaler.core.classes import BUILT_IN
 from scaler.errors import ConfigError
+from scaler.settings.followed import Followed
 from scaler.settings.key_map import LARGEST, MOST_FAULTS, NO_HASH, WatchedKeyMap, parse_key_map
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,6 +25,7 @@ PATH = Path("/keys.yaml")
 CLASSES = ("chat", "agent")
 HASH, OTHER = (hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two"))
 SECRET = "sk-canary-0123456789"
+NO_VALUE = "a value that YAML takes for a date or a number is none; put it in quotes"
 
 
 def faults(text: str) -> tuple[str, ...]:
@@ -84,6 +87,18 @@ def test_the_hash_is_what_the_command_of_the_fault_prints():
         ),
         pytest.param(f"{HASH}: *{SECRET}", "is neither YAML nor JSON in line 1", id="not YAML"),
         pytest.param("[" * 5000, "is neither YAML nor JSON", id="nested too deep"),
+        *(
+            pytest.param(f"{HASH}: {{tenant: {value}}}", NO_VALUE, id=f"YAML's own trap, {value[:20]}")
+            for value in (
+                "2026-13-45",
+                "2026-01-01 99:99:99",
+                "0b_",
+                "9" * 5000,
+                "!!int x",
+                "!!bool x",
+                "!!timestamp x",
+            )
+        ),
         *(
             pytest.param(
                 text, "a mapping is needed here, of the SHA-256 of each key to {tenant: ..., class: ...}", id=repr(text)
@@ -162,3 +177,40 @@ def test_without_a_file_nobodys_key_is_known(tmp_path):
     path.write_text(f"{HASH}: {{tenant: a}}")
     watched.changed(path, CLASSES)
     assert (watched.changed(None, CLASSES), watched.changed(None, CLASSES), watched.owners) == (True, False, {})
+
+
+def test_a_file_that_cannot_be_read_again_and_again_is_refused_and_nothing_waits_for_it(tmp_path):
+    pipe, watched = tmp_path / "pipe", WatchedKeyMap()
+    os.mkfifo(pipe)
+    changed = [watched.changed(path, CLASSES) for path in (pipe, Path("/dev/zero"))]
+    assert (changed, watched.faults) == (
+        [False, False],
+        ("tenants.key_map_file: /dev/zero: is no file that can be read again and again",),
+    )
+
+
+def test_a_path_that_can_be_none_is_a_fault():
+    watched = WatchedKeyMap()
+    watched.changed(Path("/keys\0.yaml"), CLASSES)
+    assert watched.faults == ("tenants.key_map_file: '/keys\\x00.yaml': is no path",)
+
+
+def test_a_version_that_we_cannot_cope_with_is_a_bad_one_and_the_next_is_followed(tmp_path):
+    path = tmp_path / "file"
+    followed_file: Followed[int] = Followed()
+
+    def parse(text: str) -> int:
+        return int(text)  # its ValueError is no ConfigError, and has the text in it
+
+    path.write_text("1")
+    seen = [followed_file.changed(path, parse)]
+    path.write_text(SECRET)
+    seen.append(followed_file.changed(path, parse))
+    told = followed_file.faults
+    path.write_text("2")
+    seen.append(followed_file.changed(path, parse))
+    assert (seen, told, followed_file.faults) == (
+        [1, None, 2],
+        (f"{path}: cannot be understood (ValueError); see what has changed in it",),
+        (),
+    )

@@ -121,6 +121,7 @@ def test_a_decision_line_holds_all_that_recomputes_it(told):
             "prompt_p50_tokens": "unknown",
             "output_p50_tokens": "unknown",
         },
+        "capacity": plain(RED.estimate.capacity),
         "inputs": plain(RED.recommendation.inputs),
         "shape": plain(RED.shaped.inputs),
         "classes": plain(RED.classes),

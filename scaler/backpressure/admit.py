@@ -45,7 +45,7 @@ class Admit:
 def routes(admit: Admit) -> list[web.RouteDef]:
     """The route, for any method, alone and with any path after it. A body is never read."""
     handler = _served(admit)
-    return [web.route("*", PATH, handler), web.route("*", f"{PATH}/{{{REST}:.*}}", handler)]
+    return [web.route("*", PATH, handler), web.route("*", f"{PATH}/{{{REST}:(?s:.*)}}", handler)]
 
 
 def paths() -> dict[str, Json]:

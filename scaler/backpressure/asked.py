@@ -24,6 +24,8 @@ TIMEOUTS: Mapping[str, float] = MappingProxyType(
     }
 )
 """Headers that say for how long a client waits, with their unit in seconds."""
+BYTES = "surrogateescape"
+"""How bytes that are no UTF-8 stand in a header's text. A client can send any, and must not be let in as our own failure for it."""
 GRPC_TIMEOUT = "grpc-timeout"
 GRPC_UNITS: Mapping[str, float] = MappingProxyType({"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9})
 RETRIES: Mapping[str, int] = MappingProxyType(
@@ -66,7 +68,7 @@ class Trust:
         if not self.owners:
             return Owner()
         _, _, token = headers.get("authorization", "").partition(" ")
-        return self.owners.get(hashlib.sha256(token.strip().encode()).hexdigest(), Owner())
+        return self.owners.get(hashlib.sha256(token.strip().encode(errors=BYTES)).hexdigest(), Owner())
 
 
 def request_of(

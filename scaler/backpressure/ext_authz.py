@@ -14,7 +14,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from scaler.backpressure.asked import TIMEOUTS, Trust, answer_body, answer_headers, request_of
+from scaler.backpressure.asked import BYTES, TIMEOUTS, Trust, answer_body, answer_headers, request_of
 from scaler.core.gate import Verdict, Why
 from scaler.core.model import WorkloadKey
 from scaler.core.retry import CONTENDED, NO_CAPACITY, shed_status
@@ -102,7 +102,7 @@ async def mount(server: grpc.aio.Server, servicer: Authorization) -> None:
 def _headers(http: pb.AttributeContext.HttpRequest) -> Mapping[str, str]:
     if not http.HasField("header_map"):
         return http.headers
-    return {one.key.lower(): one.value or one.raw_value.decode("latin-1") for one in http.header_map.headers}
+    return {one.key.lower(): one.value or one.raw_value.decode(errors=BYTES) for one in http.header_map.headers}
 
 
 def _response(verdict: Verdict, now: float) -> pb.CheckResponse:

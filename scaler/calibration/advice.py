@@ -51,7 +51,7 @@ def _above(level: Level, setup: Setup) -> Load:
     most = min((limit.most for limit in limits(level, setup)), default=math.inf)
     twice = 2 * load.value
     if load.kind is LoadKind.CONCURRENCY and most < twice:
-        return Load(load.kind, float(math.floor(most)))
+        return Load(load.kind, float(max(1, math.floor(most))))
     return Load(load.kind, _round(load, twice))
 
 
@@ -80,8 +80,8 @@ def _fresh(load: Load, share: float) -> NextTest:
 
 
 def _round(load: Load, value: float) -> float:
-    """A concurrency is a whole number; a rate has three digits that matter."""
-    return float(round(value)) if load.kind is LoadKind.CONCURRENCY else float(f"{value:.3g}")
+    """A concurrency is a whole number, not nought; a rate has three digits that matter."""
+    return float(max(1, round(value))) if load.kind is LoadKind.CONCURRENCY else float(f"{value:.3g}")
 
 
 def notes(found: Calibration) -> Iterator[str]:

@@ -8,6 +8,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -108,9 +109,10 @@ class Fields:
         return tuple(float(item or 0.0) for item in found)
 
     def text(self, key: str) -> str | None:
-        """A text, None where there is none; a number is taken as it is written."""
+        """A text that can be written down, None where there is none; a number is taken as it is written."""
         value = self.data.get(key)
-        return str(value) if isinstance(value, str | int | float) and str(value) else None
+        told = str(value).encode(errors="replace").decode() if isinstance(value, str | int | float) else ""
+        return told or None
 
     def place(self, key: str) -> str:
         """Where in the file a key stands."""
@@ -140,11 +142,16 @@ def parse(name: str, content: bytes) -> Document:
 
 
 def _unpacked(name: str, content: bytes) -> bytes:
-    unpacking = zlib.decompressobj(GZIP_WINDOW)
-    try:
-        return unpacking.decompress(content, LARGEST_BYTES + 1)
-    except zlib.error:
-        raise NoResult(f"{name}: a damaged gzip file; copy it again") from None
+    """All members of a gzip file, no more than is too large. Raises NoResult for one that ends in the middle, too."""
+    unpacked = b""
+    while content and len(unpacked) <= LARGEST_BYTES:
+        unpacking = zlib.decompressobj(GZIP_WINDOW)
+        with suppress(zlib.error):
+            unpacked += unpacking.decompress(content, LARGEST_BYTES + 1 - len(unpacked))
+        if not unpacking.eof and len(unpacked) <= LARGEST_BYTES:
+            raise NoResult(f"{name}: a damaged gzip file; copy it again")
+        content = unpacking.unused_data
+    return unpacked
 
 
 def _records(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
@@ -155,6 +162,8 @@ def _records(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
             loaded = [_json(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
         raise NoResult(f"{name}: not JSON ({error.msg} in line {error.lineno}); was the load test cut short?") from None
+    except ValueError:  # Python reads no integer of more than 4300 digits
+        raise NoResult(f"{name}: not a load-test result, it holds a number of thousands of digits") from None
     except RecursionError:
         raise NoResult(f"{name}: not a load-test result, it is nested too deeply") from None
     flat = [item for value in loaded for item in (value if isinstance(value, list) else [value])]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from scaler.calibration.levels import Level
-from scaler.calibration.runs import Defect, Load, LoadKind, Setup
+from scaler.calibration.runs import LEAST_IN_FLIGHT, MOST_IN_FLIGHT, Defect, Load, LoadKind, Setup
 from scaler.core.evidence import least_samples
 from scaler.errors import ConfigError
 
@@ -145,7 +145,7 @@ def limits(level: Level, setup: Setup) -> Iterator[Trouble]:
         text = f"the engine runs {setup.max_num_seqs:g} requests (max_num_seqs), the rest waits in its queue"
         yield Trouble("engine_cap", text, setup.max_num_seqs)
     prompt, output = (side.p95 or side.mean for side in (level.prompts, level.outputs))
-    if setup.kv_tokens is not None and prompt is not None and output is not None:
+    if setup.kv_tokens is not None and prompt is not None and output is not None and prompt + output > 0:
         most = KV_USABLE_RATIO * setup.kv_tokens / (prompt + output)
         text = f"the KV cache holds {most:.1f} requests for sure (0.9 × {setup.kv_tokens:g} tokens ÷ P95 of input and output)"
         yield Trouble("kv_cache", text, most)
@@ -188,6 +188,7 @@ def _defects(
     if not level.completed:
         yield Defect("no request succeeded")
         return
+    yield from _unplaced(level)
     causes = tuple(_too_short(level, checks, objectives))
     if causes:
         options = level.options
@@ -207,6 +208,16 @@ def _defects(
         yield Defect(f"the prefix cache was warm: {cached:.0%} of the prompt tokens were in it. {level.options.cold}")
     if any(run.ttft.quantiles and run.ttft.quantiles[0][1] < 0 for run in level.runs):
         yield Defect("a time to the first token is negative: the load tester's clock is at fault")
+
+
+def _unplaced(level: Level) -> Iterator[Defect]:
+    """Why a level is at no concurrency that could be called safe."""
+    if level.load.kind is LoadKind.RATE and level.little is None:
+        missing = "the mean latency of whole requests (e2e_mean_s in a CSV)"
+        yield Defect(f"how many requests were in flight is not known without {missing}")
+    elif not LEAST_IN_FLIGHT <= level.concurrency <= MOST_IN_FLIGHT:
+        within = f"it is from {LEAST_IN_FLIGHT:g} to {MOST_IN_FLIGHT:g}"
+        yield Defect(f"{level.concurrency:.3g} requests in flight are no safe concurrency; {within}")
 
 
 def _too_short(level: Level, checks: tuple[Check, ...], objectives: Objectives) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from scaler.calibration.formats import Results
-from scaler.calibration.runs import Defect, Lengths, Load, Options, Run, Setup
+from scaler.calibration.runs import Defect, Lengths, Load, LoadKind, Options, Run, Setup
 from scaler.core.evidence import Ordered
 from scaler.errors import ConfigError
 
@@ -127,12 +127,22 @@ def assemble(results: Iterable[Results], given: Setup, *, shared_prefix: bool = 
     runs.sort(key=lambda run: (run.load.kind, run.load.value, run.file))
     levels = [Level(tuple(same)) for _, same in groupby(runs, key=lambda run: run.load)]
     return Sweep(
-        levels=tuple(sorted(levels, key=lambda level: (level.concurrency, level.load.value))),
+        levels=_in_order(levels),
         setup=_merged(runs, given),
         files=tuple(result for result in files if result.runs),
         warm=None if shared_prefix else _warm(runs),
         notes=notes,
     )
+
+
+def _in_order(levels: Iterable[Level]) -> tuple[Level, ...]:
+    """By requests in flight. A rate that does not tell them, as when every request failed, stands just above the lower rates."""
+    placed, reached = [], 0.0
+    for level in sorted(levels, key=lambda level: level.load.value):
+        if level.load.kind is LoadKind.RATE:
+            reached = max(reached, level.concurrency)
+        placed.append((level.concurrency or reached, level.load.value, level))
+    return tuple(level for *_, level in sorted(placed, key=lambda one: one[:2]))
 
 
 def _counted_once(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:

@@ -14,8 +14,8 @@ from scaler.calibration.report import body, rounded
 WRITTEN_BY = "# Written by slo-scaler calibrate"
 DEFAULT_NAME = "calibrated"
 DEFAULT_PERCENTILE = 95.0
-FINEST_S = 1e-3
-"""The shortest time that the configuration file takes."""
+LEAST, MOST = 1e-3, 1e7
+"""What the configuration file takes for a time, a rate or a length."""
 _UNFIT = re.compile(r"[^a-z0-9.]+")
 _RELEASE = re.compile(r"v?[0-9]+(\.[0-9]+)?")
 FACTS = ("outcome", "objectives", "binding", "notes", "setup", "files")
@@ -84,9 +84,8 @@ def profile_of(found: Calibration, version: str) -> Mapping[str, Any]:
     tested = sorted(
         {run.tested_on for judged in found.levels for run in judged.level.runs if run.tested_on is not None}
     )
-    entry = {key: told[key] for key in ("safe_concurrency", "safe_rate_per_s", "unloaded_ttft_s")}
-    if (entry["unloaded_ttft_s"] or 0.0) < FINEST_S:
-        entry["unloaded_ttft_s"] = None
+    entry = {"safe_concurrency": told["safe_concurrency"]}
+    entry |= {key: _taken(told[key]) for key in ("safe_rate_per_s", "unloaded_ttft_s")}
     levels = [{key: value for key, value in level.items() if key != "reasons"} for level in told["levels"]]
     provenance = {key: told[key] for key in FACTS} | {"levels": levels, "tested_on": tested}
     provenance["calibrated_with"] = f"slo-scaler {version}"
@@ -108,5 +107,10 @@ def _mix(found: Calibration) -> Mapping[str, float] | None:
         return None
     level = found.safe.level
     prompt, output = (side.p50 or side.mean for side in (level.prompts, level.outputs))
-    mix = {"in_p50": rounded(prompt), "out_p50": rounded(output)}
-    return {key: value for key, value in mix.items() if value is not None} if prompt else None
+    mix = {"in_p50": _taken(rounded(prompt)), "out_p50": _taken(rounded(output))}
+    return {key: value for key, value in mix.items() if value is not None} if mix["in_p50"] is not None else None
+
+
+def _taken(value: float | None) -> float | None:
+    """The value, if the configuration file takes it."""
+    return value if value is not None and LEAST <= value <= MOST else None

@@ -11,6 +11,8 @@ from scaler.core.evidence import Ordered
 
 STEADY_RATIO = 0.95
 """A server that serves less than this share of what is sent falls behind: its latencies say how long the test was, not how it serves."""
+LEAST_IN_FLIGHT, MOST_IN_FLIGHT = 0.1, 1e6
+"""What the configuration takes for a safe concurrency."""
 KEPT = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
 
 

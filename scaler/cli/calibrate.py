@@ -147,6 +147,8 @@ def _writable(option: str, file: Path | None) -> None:
         return
     if not file.parent.is_dir():
         raise ConfigError(f"{option}: there is no folder {file.parent}")
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"{option}: {file} is no file; give another name")
     if file.exists() and BY not in file.read_text(encoding="utf-8", errors="replace")[:BEGINNING]:
         raise ConfigError(f"{option}: {file} exists and was not written by this command; give another name")
 

@@ -15,6 +15,10 @@ OF_RUN = ("model", "input_tokens", "output_tokens", "tokenizer", "tool", "tool_a
 """The parameters that need --run."""
 
 
+LONGEST_S = 1e7
+"""The longest objective that a trigger takes."""
+
+
 class Tool(StrEnum):
     """The load testers that can be driven, by the name of their program."""
 
@@ -30,10 +34,14 @@ Results = Annotated[
         show_default="none, with --run",
     ),
 ]
-Ttft = Annotated[float, typer.Option(min=0.001, help="Objective for the time to the first token, seconds.")]
+Ttft = Annotated[
+    float, typer.Option(min=0.001, max=LONGEST_S, help="Objective for the time to the first token, seconds.")
+]
 Tpot = Annotated[
     float | None,
-    typer.Option(min=0.0001, help="Objective for the time per output token, seconds.", show_default="none"),
+    typer.Option(
+        min=0.0001, max=LONGEST_S, help="Objective for the time per output token, seconds.", show_default="none"
+    ),
 ]
 Percentile = Annotated[float, typer.Option(min=50, max=99.9, help="The percentile of both objectives.")]
 Output = Annotated[

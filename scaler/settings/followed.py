@@ -39,15 +39,22 @@ class Followed(Generic[T]):
         except ConfigError as error:
             self.faults = error.faults
             return None
+        except Exception as error:  # noqa: BLE001 - a file that we cannot cope with is a bad one, and no reason to stop following
+            self.faults = (f"{path}: cannot be understood ({type(error).__name__}); see what has changed in it",)
+            return None
         self.faults = ()
         return fresh
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises ConfigError."""
+    """The text of a file. Raises ConfigError, also for a pipe or a device: it may never end, and can be read only once."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ConfigError(f"{path}: is no file that can be read again and again")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except ValueError:
+        raise ConfigError(f"{str(path)!r}: is no path") from None

@@ -25,6 +25,8 @@ from scaler.settings.followed import Followed
 LARGEST = 1 << 20
 """Characters: as much as a Secret or a ConfigMap holds, some ten thousand keys."""
 MOST_FAULTS = 10
+VALUE_ERRORS = (ValueError, KeyError, AttributeError)
+"""What PyYAML raises for 2026-13-45 or ``!!bool x``; the text of these errors has the value in it."""
 HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 NO_HASH = 'its name is not the SHA-256 of a key, 64 digits of 0-9 and a-f: printf %s "$KEY" | sha256sum'
 Word = Annotated[str, Field(min_length=1)]
@@ -86,6 +88,8 @@ def _loaded(path: Path, text: str) -> Mapping[object, object]:
         loaded = yaml.load(text, Loader=NoDuplicates)  # noqa: S506 - a safe loader, that also refuses duplicate keys
     except StandsTwice as error:
         raise ConfigError(f"{path}: an entry{in_line(error)} stands twice; keep one") from None
+    except VALUE_ERRORS:
+        raise ConfigError(f"{path}: a value that YAML takes for a date or a number is none; put it in quotes") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: is neither YAML nor JSON{in_line(error)}") from None
     if not isinstance(loaded, dict):

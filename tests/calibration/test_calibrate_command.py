@@ -170,6 +170,8 @@ def test_what_is_named_must_be_a_result_and_all_faults_are_told_at_once(tmp_path
     [
         (["nowhere"], "nowhere: no such file or folder"),
         ([DATA, "-o", "nowhere/profile.yaml"], "--output: there is no folder nowhere"),
+        ([DATA, "-o", DATA], f"--output: {DATA} is no file; give another name"),
+        ([DATA, "--plot", "/dev/zero"], "--plot: /dev/zero is no file; give another name"),
     ],
 )
 def test_a_wrong_call_says_what_is_wrong(arguments, fault):

@@ -20,6 +20,7 @@ from scaler.calibration.report import body, sentences
 from scaler.errors import ConfigError
 from scaler.report.calibration_page import page
 from scaler.report.levels_table import levels_table
+from scaler.settings.file import parse_configuration
 from tests.calibration.test_formats import STAGE
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "load-tests"
@@ -27,7 +28,7 @@ JUNK = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-5, 5),
-    st.sampled_from([1e308, -1e308, float("nan"), float("inf"), 10**400, "", "inf", "x" * 50, "1e9"]),
+    st.sampled_from([1e308, -1e308, float("nan"), float("inf"), 10**400, "", "inf", "x" * 50, "1e9", "\ud800"]),
     st.just([]),
     st.just({}),
     st.just([{}]),
@@ -112,7 +113,16 @@ def everything(content: bytes) -> None:
     Console(file=None, quiet=True).print(levels_table(found, 120))
     assert page(found, "1")
     if found.safe is not None:
-        profile_yaml({"name": profile_of(found, "1")}, "1")
+        usable(profile_yaml({"name": profile_of(found, "1")}, "1"))
+
+
+def usable(profile: str) -> None:
+    """The scaler must take what was written for it, in a file, too."""
+    profile.encode()
+    try:
+        parse_configuration(profile)
+    except ConfigError as error:
+        raise AssertionError(str(error)) from error
 
 
 def places(value, path=()):
@@ -155,3 +165,21 @@ def test_any_bytes_are_read_or_refused(content):
 def test_any_cells_are_read_or_refused(rows):
     header = "concurrency,requests,requests_per_s,ttft_p95_s,ttft_max_s,tpot_max_ms"
     read_or_refused("\n".join([header, *(",".join(row) for row in rows)]).encode())
+
+
+NUMBER = st.sampled_from(["240", "1", "8", "0.2", "", "0", "-1", "nan", "1e-310", "1e-6", "1e6", "1e12", "1e308"])
+LOADED = ("concurrency", "rate_per_s")
+SAID = ("requests", "failed", "requests_per_s", "ttft_p50_s", "ttft_max_s", "tpot_max_ms", "e2e_mean_s", "input_mean")
+MORE = ("input_p95", "output_mean", "preemptions", "cached_ratio", "max_num_seqs", "kv_tokens")
+GOOD = dict.fromkeys((*SAID, *MORE), "") | {
+    "requests": "240", "requests_per_s": "1", "ttft_max_s": "0.2", "tpot_max_ms": "20", "e2e_mean_s": "1"
+}  # fmt: skip
+
+
+@given(
+    st.sampled_from(LOADED),
+    st.lists(st.tuples(NUMBER, st.dictionaries(st.sampled_from([*GOOD]), NUMBER, max_size=3)), max_size=3),
+)
+def test_any_row_gives_a_profile_that_can_be_used_or_is_refused(load, rows):
+    lines = [",".join([value, *(GOOD | changed).values()]) for value, changed in rows]
+    read_or_refused("\n".join([",".join([load, *GOOD]), *lines]).encode())

@@ -425,6 +425,34 @@ def test_a_plain_csv_of_rates():
             "result.json, row 1: requests: missing; write how many requests succeeded",
         ),
         (
+            b"concurrency,ttft_p950_s\n1,2\n",
+            "result.json: ttft_p950_s: unknown column, did you mean ttft_p95_s?",
+        ),
+        (
+            b"concurrency,requests,requests\n1,2,3\n",
+            "result.json: requests: the column stands twice; keep one",
+        ),
+        (
+            b"concurrency,requests,requests_per_s,ttft_p95_s,ttft_p95_ms\n1,240,1,9,200\n",
+            "result.json: ttft_p95_ms: ttft_p95_s says the same; keep one",
+        ),
+        (
+            b"concurrency,requests,requests_per_s,ttft_max_s\n1,240,1,0,2\n",
+            "result.json, row 1: 5 cells under 4 columns; was the file cut short, or is a decimal comma in it?",
+        ),
+        (
+            b"concurrency,requests,requests_per_s,ttft_max_s\n1,240,1,0.2\n2,240,2\n",
+            "result.json, row 2: 3 cells under 4 columns; was the file cut short, or is a decimal comma in it?",
+        ),
+        (
+            b"concurrency,requests,requests_per_s,ttft_max_s\n1,100000000,1,0.2\n",
+            "result.json, row 1: 100000000 requests are more than any load test sends; the file is damaged",
+        ),
+        (
+            b"concurrency,requests,requests_per_s,input_mean\n1,240,1,-5\n",
+            "result.json, row 1: a length, a count, a time or a share below zero; the file is damaged",
+        ),
+        (
             b"concurrency,rate_per_s,requests\n1,2,3\n",
             "result.json, row 1: concurrency: give either concurrency or rate_per_s",
         ),
@@ -481,7 +509,9 @@ def test_the_csv_of_aiperf_does_not_hold_the_load():
         (b"api:\n  type: completion\n", "neither JSON nor CSV; give the file that the load tester saved"),
         (b"\x00\xff\xfe", "not text; give the JSON or CSV that the load tester saved"),
         (b"\x1f\x8bnonsense", "a damaged gzip file; copy it again"),
+        (gzip.compress(b"concurrency,requests\n" * 99)[:-9], "a damaged gzip file; copy it again"),
         (b"[" * 100_000, "not a load-test result, it is nested too deeply"),
+        (b'{"completed": ' + b"9" * 5000 + b"}", "not a load-test result, it holds a number of thousands of digits"),
     ],
 )
 def test_a_file_that_is_no_result_says_what_it_is(content, why):
@@ -494,6 +524,12 @@ def test_a_gzipped_file_that_unpacks_to_too_much_is_refused():
     bomb = gzip.compress(b"0" * (2**28 + 1), compresslevel=1)
     with pytest.raises(ConfigError, match="larger than 256 MB"):
         read("big.json.gz", bomb)
+
+
+def test_gzipped_files_that_were_put_together_are_read_to_the_end():
+    rows = (b"concurrency,requests,requests_per_s\n1,240,1\n", b"2,240,2\n")
+    runs = read("two.csv.gz", b"".join(map(gzip.compress, rows))).runs
+    assert [run.load.value for run in runs] == [1.0, 2.0]
 
 
 def test_every_real_file_is_of_exactly_one_format():

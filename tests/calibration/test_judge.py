@@ -150,6 +150,14 @@ def test_the_kv_cache_is_checked_with_means_where_there_is_no_p95():
         ),
         ({"completed": 0, "ttft": Latency(0), "tpot": Latency(0)}, "no request succeeded"),
         ({"defects": (Defect("odd"),)}, "odd"),
+        (
+            {"load": Load(LoadKind.RATE, 4.0), "rate_per_s": 4.0, "e2e_mean_s": None},
+            "how many requests were in flight is not known without the mean latency of whole requests (e2e_mean_s in a CSV)",
+        ),
+        (
+            {"load": Load(LoadKind.RATE, 0.05), "rate_per_s": 0.05, "e2e_mean_s": 1.0},
+            "0.05 requests in flight are no safe concurrency; it is from 0.1 to 1e+06",
+        ),
     ],
 )
 def test_a_level_that_was_badly_measured_proves_nothing(changes, defect):

@@ -45,6 +45,16 @@ def test_rates_are_ordered_among_concurrencies_by_their_requests_in_flight():
     assert [round(level.concurrency, 1) for level in sweep.levels] == [2.0, 4.0, 8.0]
 
 
+def test_a_rate_at_which_every_request_failed_stands_above_the_lower_rates():
+    made = [
+        run(1, load=Load(LoadKind.RATE, rate), rate_per_s=rate, e2e_mean_s=0.5, file=f"r{rate}") for rate in (4.0, 2.0)
+    ]
+    dead = {"rate_per_s": 0.0, "e2e_mean_s": None, "requests": 0, "failed": 500}
+    made += [run(1, load=Load(LoadKind.RATE, rate), file=f"r{rate}", **dead) for rate in (8.0, 3.0, 1.0)]
+    sweep = assemble(results(*made), NOTHING)
+    assert [level.load.value for level in sweep.levels] == [1.0, 2.0, 3.0, 4.0, 8.0]
+
+
 def test_a_run_that_stands_in_two_files_is_counted_once_and_the_file_that_says_more_is_kept():
     summary = run(8, file="sweep.json", setup=Setup("vllm bench serve"))
     sweep = assemble(results(summary, run(8), run(2)), NOTHING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scaler.calibration.document import Document, NoResult, parse
@@ -11,6 +11,8 @@ from scaler.calibration.runs import Load, Run
 from scaler.errors import ConfigError
 
 MANY_KEYS = 8
+LEAST_LOAD, MOST_LOAD, MOST_REQUESTS = 1e-3, 1e6, 10_000_000
+"""What a load test can be about; what is beyond was not written by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def read(name: str, content: bytes) -> Results:
 
 def _sound(run: Run) -> Run:
     """The run, if it can have happened."""
-    if not run.load.value > 0:
+    if not LEAST_LOAD <= run.load.value <= MOST_LOAD:
         raise ConfigError(
             f"{run.file}: {run.load} is no load; test with {run.options.level(Load(run.load.kind, 1.0), 240)} and more"
         )
@@ -63,4 +65,25 @@ def _sound(run: Run) -> Run:
         raise ConfigError(
             f"{run.file}: {run.completed} requests succeeded at {run.rate_per_s:g} requests/s; the file contradicts itself"
         )
+    if run.completed > MOST_REQUESTS:
+        raise ConfigError(
+            f"{run.file}: {run.completed} requests are more than any load test sends; the file is damaged"
+        )
+    if any(number is not None and number < 0 for number in _never_negative(run)):
+        raise ConfigError(f"{run.file}: a length, a count, a time or a share below zero; the file is damaged")
     return run
+
+
+def _never_negative(run: Run) -> Iterator[float | None]:
+    """What no clock can make negative, and the mean of whole requests. A time to the first token that is negative is told by itself."""
+    for lengths in (run.prompts, run.outputs):
+        yield from (lengths.mean, lengths.std, lengths.p50, lengths.p95)
+    yield from (
+        run.e2e_mean_s,
+        run.failed,
+        run.completed,
+        run.preemptions,
+        run.cached_ratio,
+        run.setup.max_num_seqs,
+        run.setup.kv_tokens,
+    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from scaler.calibration.document import Document, Fields
 from scaler.calibration.runs import Latency, Lengths, Load, LoadKind, Options, Run, Setup, seconds
@@ -31,8 +32,19 @@ TEXTS = ("tool", "tool_version", "model", "engine_version", "gpu", "tested_on")
 NUMBERS = ("requests", "failed", "requests_per_s", "preemptions", "cached_ratio", "max_num_seqs", "kv_tokens")
 LENGTHS = tuple(f"{side}_{statistic}" for side in ("input", "output") for statistic in ("mean", "p50", "p95"))
 UNITS = {"s": 1.0, "ms": 1e-3}
+SHARES = {"mean": None, "min": 0.0, "max": 1.0}
+MOST_PERCENT = 100.0
 _LATENCY = re.compile(r"(ttft|tpot|e2e)_(?:p(\d+(?:\.\d+)?)|(mean|min|max))_(s|ms)")
 KNOWN = (*LOADS, *NUMBERS, *LENGTHS, *TEXTS, "ttft_p95_s", "tpot_p95_s", "e2e_mean_s")
+
+
+@dataclass(frozen=True, slots=True)
+class _Statistic:
+    """One statistic of a latency: ``share`` is that of a quantile, None for the mean."""
+
+    metric: str
+    share: float | None
+    unit_s: float
 
 
 def recognises(document: Document) -> bool:
@@ -43,21 +55,34 @@ def recognises(document: Document) -> bool:
 def runs(document: Document) -> tuple[Run, ...]:
     """The rows."""
     header = document.rows[0]
-    unknown = [name for name in header if name and name not in KNOWN and not _LATENCY.fullmatch(name)]
-    if unknown:
-        raise ConfigError(*(_unknown(document.name, name) for name in unknown))
-    rows = [
-        Fields(f"{document.name}, row {number}", dict(zip(header, row, strict=False)))
-        for number, row in enumerate(document.rows[1:], 1)
+    faults = [f"{document.name}: {fault}" for fault in _header_faults(header)]
+    rows = [(f"{document.name}, row {number}", row) for number, row in enumerate(document.rows[1:], 1)]
+    faults += [
+        f"{name}: {len(row)} cells under {len(header)} columns; was the file cut short, or is a decimal comma in it?"
+        for name, row in rows
+        if len(row) != len(header)
     ]
-    return tuple(_run(row) for row in rows)
+    if faults:
+        raise ConfigError(*faults)
+    return tuple(_run(Fields(name, dict(zip(header, row, strict=True)))) for name, row in rows)
 
 
-def _unknown(file: str, name: str) -> str:
+def _header_faults(header: Sequence[str]) -> Iterator[str]:
+    """Columns that nobody knows, and those that tell once more what another one does: one of them would win silently."""
+    told: dict[object, str] = {}
+    for name in filter(None, header):
+        statistic = _statistic(name)
+        if statistic is None and name not in KNOWN:
+            yield _unknown(name)
+        meaning = name if statistic is None else (statistic.metric, statistic.share)
+        if (before := told.setdefault(meaning, name)) != name:
+            yield f"{name}: {before} says the same; keep one"
+    yield from (f"{name}: the column stands twice; keep one" for name in told.values() if header.count(name) > 1)
+
+
+def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, KNOWN, n=1)
-    return f"{file}: {name}: unknown column" + (
-        f", did you mean {near[0]}?" if near else f"; known are {', '.join(KNOWN)}"
-    )
+    return f"{name}: unknown column" + (f", did you mean {near[0]}?" if near else f"; known are {', '.join(KNOWN)}")
 
 
 def _run(row: Fields) -> Run:
@@ -109,14 +134,15 @@ def _latency(row: Fields, metric: str, completed: int) -> Latency:
 def _statistics(row: Fields, metric: str) -> Iterator[tuple[float | None, float | None]]:
     """The statistics of a latency in seconds, by their share; the mean by None."""
     for name in row.data:
-        match = _LATENCY.fullmatch(name)
-        if match is None or match[1] != metric or (value := row.number(name)) is None:
-            continue
-        share = (
-            None
-            if match[3] == "mean"
-            else {"min": 0.0, "max": 1.0}.get(match[3])
-            if match[3]
-            else float(match[2]) / 100
-        )
-        yield share, value * UNITS[match[4]]
+        statistic = _statistic(name)
+        if statistic is not None and statistic.metric == metric and (value := row.number(name)) is not None:
+            yield statistic.share, value * statistic.unit_s
+
+
+def _statistic(name: str) -> _Statistic | None:
+    """What a column tells of a latency, None for a column that tells something else."""
+    match = _LATENCY.fullmatch(name)
+    if match is None or float(match[2] or 0) > MOST_PERCENT:
+        return None
+    share = float(match[2]) / 100 if match[2] else SHARES[match[3]]
+    return _Statistic(match[1], share, UNITS[match[4]])
