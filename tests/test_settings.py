@@ -115,7 +115,7 @@ def test_a_whole_file_is_understood():
         tls=ServerTls("/tls/tls.crt", "/tls/tls.key", "/tls/ca.crt"),
         trust=Trust("x-tenant"),
         key_map=Path("/etc/slo-scaler/tenants.yaml"),
-        warnings=("prices: has no effect, nothing is priced",),
+        prices={"H100": 2.5},
     )
 
 

@@ -50,7 +50,7 @@ class Reload:
         self._pinned = frozenset(pinned)
         self._announce(configuration)
         self.directory.follow_all(self._pinned)
-        self.reporter.configured((), (*configuration.warnings, *_later(before, configuration)))
+        self.reporter.configured((), tuple(_later(before, configuration)))
 
     def _announce(self, configuration: Configuration) -> None:
         """Show the workloads that are named and wait for KEDA, so that nobody looks in vain for what went wrong."""

@@ -27,7 +27,7 @@ from scaler.app import authz
 from scaler.app.clustered import Cluster, Clustered, reached
 from scaler.app.directory import Directory
 from scaler.app.live import Live
-from scaler.app.opened import background
+from scaler.app.opened import vital
 from scaler.app.reload import Reload
 from scaler.backpressure import admit, check
 from scaler.backpressure.asked import Trust
@@ -98,7 +98,7 @@ async def serve(path: Path | None, ports: Ports, place: Place, tick_s: float = D
     replicas = ConfiguredReplicas(configuration.targets, loop.time)
     async with AsyncExitStack() as stack:
         await replicas.resolve()
-        await stack.enter_async_context(background(replicas.run()))
+        await stack.enter_async_context(vital(replicas.run()))
         cluster = None if place.kubernetes is None else await stack.enter_async_context(reached(place.kubernetes))
         wiring = Wiring(configuration, ports, replicas, None, sys.stdout, watched, cluster, place.state_dir)
         await stack.enter_async_context(running(wiring))
@@ -138,7 +138,7 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
             looking = kept.clustered.looking(wiring.configuration.namespaces, directory)
             live.cluster = discovery = await stack.enter_async_context(looking)
             await stack.enter_async_context(kept.clustered.announcing(board, directory.uid))
-        await stack.enter_async_context(background(_sweep(supervisor)))
+        await stack.enter_async_context(vital(_sweep(supervisor)))
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
         view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
         caps = ConnectionCaps.within(open_files())
@@ -180,7 +180,7 @@ async def _kept(stack: AsyncExitStack, wiring: Wiring, reporter: Reporter) -> _K
 async def _follow(stack: AsyncExitStack, wiring: Wiring, reload: Reload) -> None:
     await reload.apply(wiring.configuration)
     if wiring.watched is not None:
-        await stack.enter_async_context(background(reload.watch(wiring.watched)))
+        await stack.enter_async_context(vital(reload.watch(wiring.watched)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ async def _certificates(stack: AsyncExitStack, configuration: Configuration, rep
         return None
     certificates = Certificates.load(configuration.tls, time.time, reporter.tls)
     reporter.registry.register(OnCertificates(certificates))
-    await stack.enter_async_context(background(certificates.run()))
+    await stack.enter_async_context(vital(certificates.run()))
     return certificates
 
 

@@ -14,6 +14,8 @@ from scaler.cli.calibrate import calibrate
 from scaler.cli.check import check
 from scaler.cli.demo import demo
 from scaler.cli.explain import explain
+from scaler.cli.fit import fit
+from scaler.cli.plan import plan
 from scaler.cli.replay import replay
 from scaler.cli.serve import serve
 from scaler.errors import ConfigError
@@ -43,7 +45,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (serve, demo, explain, calibrate, replay, check):
+for command in (serve, demo, explain, calibrate, fit, replay, plan, check):
     app.command()(command)
 
 

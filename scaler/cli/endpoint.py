@@ -20,8 +20,8 @@ def look_at(traffic: Traffic) -> None:
     An endpoint that answers and does not list its models, or not to us, is left to the load tester.
     """
     headers = {} if traffic.api_key is None else {"Authorization": f"Bearer {traffic.api_key}"}
-    request = urllib.request.Request(f"{traffic.url}/v1/models", headers=headers)  # noqa: S310 - http or https, which base_url saw to
     try:
+        request = urllib.request.Request(f"{traffic.url}/v1/models", headers=headers)  # noqa: S310 - http or https, which base_url saw to
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - likewise
             served = _served(answer.read())
     except urllib.error.HTTPError as error:
@@ -30,7 +30,7 @@ def look_at(traffic: Traffic) -> None:
         if error.code == HTTPStatus.UNAUTHORIZED and without_key:
             raise ConfigError(f"--run: {traffic.url} wants a key; put it into OPENAI_API_KEY") from None
         return
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(f"--run: {traffic.url} cannot be reached: {reason}") from None
     if served and traffic.model not in served:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scaler.cli.preset_file import preset_named
 from scaler.cli.replay_options import PlaceWish, SpecWish
 from scaler.core.capacity import Profile
 from scaler.core.model import RequestClass, WorkloadKey
@@ -18,7 +19,7 @@ from scaler.settings.file import Configuration, parse_configuration
 from scaler.sim.bound import load
 from scaler.sim.cluster import Platform
 from scaler.sim.limits import busiest_per_s
-from scaler.sim.presets import PRESETS, STARTS, Preset
+from scaler.sim.presets import STARTS, Preset
 from scaler.sim.saturation import Bench, Saturation, saturation
 from scaler.sim.stage import Setting
 from scaler.sim.starts import Fixed, Normal, StartTimes
@@ -66,7 +67,7 @@ def promised(wish: SpecWish, configured: Configuration | None) -> WorkloadSpec:
 def placed(spec: WorkloadSpec, wish: tuple[SpecWish, PlaceWish], trace: Trace, coming: Sequence[Arrival]) -> Placed:
     """Where it is played. Raises ConfigError."""
     told, place = wish
-    preset, take_s = _preset(place.preset), starts(place.cold_start)
+    preset, take_s = preset_named(place.preset), starts(place.cold_start)
     bears = saturation(Bench(preset, _mix(coming, preset), spec.classes[0], spec.slo_quantile))
     spec = spec if spec.profile.safe_concurrency else replace(spec, profile=bears.profile)
     safe_rate = spec.profile.safe_rate_per_s or bears.safe_rate_per_s
@@ -136,12 +137,6 @@ def _profile(wish: SpecWish, base: WorkloadSpec, configured: Configuration | Non
     if wish.safe_rate is not None:
         raise ConfigError("--safe-rate: give --safe-concurrency with it; they are one point of a load test")
     return profile
-
-
-def _preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise ConfigError(f"--preset: no such kind of replica; there are {', '.join(PRESETS)}")
-    return PRESETS[name]
 
 
 def _mix(coming: Sequence[Arrival], preset: Preset) -> Measured:

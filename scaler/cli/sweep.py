@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaler.calibration.advice import NextTest
+from scaler.calibration.formats import read
 from scaler.calibration.plan import LOWEST, next_level
 from scaler.calibration.runs import Load, LoadKind
 from scaler.calibration.testers import Tester, Traffic, command, public, reserved
@@ -114,9 +115,18 @@ def _test(sweep: Sweep, step: NextTest) -> None:
         result = working / sweep.tester.result
         if not result.is_file():
             raise TesterFailed(_failure(sweep.tester, step, code, log))
+        _look_through(sweep.tester, step, result)
         result.replace(sweep.folder / f"{name}.json")
     finally:
         shutil.rmtree(working, ignore_errors=True)
+
+
+def _look_through(tester: Tester, step: NextTest, result: Path) -> None:
+    """A result that cannot be read must not be kept: it would end every later try. TesterFailed says what is wrong with it."""
+    try:
+        read(result.name, result.read_bytes())
+    except ConfigError as error:
+        raise TesterFailed(f"{tester.program} left a result at {step.load} that cannot be used: {error}") from None
 
 
 def _free_name(folder: Path, step: NextTest) -> str:

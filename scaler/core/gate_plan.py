@@ -213,8 +213,8 @@ def _batch(decision: Decision, held: float, spec: WorkloadSpec) -> Tank:
 
 
 def _rooms(classes: tuple[RequestClass, ...]) -> tuple[float, ...]:
-    ranked = sorted(classes, key=precedence)
-    return tuple(1 - ranked.index(one) / len(ranked) for one in classes)
+    rank = {one.name: index for index, one in enumerate(sorted(classes, key=precedence))}
+    return tuple(1 - rank[one.name] / len(rank) for one in classes)
 
 
 def _bare(verdict: ClassDecision) -> RequestClass:

@@ -41,7 +41,7 @@ class Configuration:
     """The configuration file, parsed: what the operator names for all workloads, and the workloads named there.
 
     ``shadows`` are those that are looked at only. ``namespaces`` are those that are followed in a cluster, none for all. ``trust`` is who
-    is believed about who asks; its owners are those of ``key_map``, a file of its own. ``warnings`` name what has no effect yet.
+    is believed about who asks; its owners are those of ``key_map``, a file of its own. ``prices`` are per GPU-hour, by the name of the GPU.
     """
 
     catalog: Catalog
@@ -55,7 +55,7 @@ class Configuration:
     namespaces: tuple[str, ...] = ()
     trust: Trust = Trust()
     key_map: Path | None = None
-    warnings: tuple[str, ...] = ()
+    prices: Mapping[str, float] = field(default_factory=dict)
 
 
 class StandsTwice(yaml.constructor.ConstructorError):
@@ -108,7 +108,7 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
         namespaces=tuple(sorted(set(file.cluster.namespaces))),
         trust=file.tenants.value(),
         key_map=file.tenants.key_map(),
-        warnings=_warnings(file),
+        prices=file.prices,
     )
 
 
@@ -165,11 +165,6 @@ def _template_faults(query: str) -> tuple[str, ...]:
     except ConfigError as error:
         return error.faults
     return ()
-
-
-def _warnings(file: FileSections) -> tuple[str, ...]:
-    """What is understood and not acted upon, so that nobody relies on it."""
-    return ("prices: has no effect, nothing is priced",) if file.prices else ()
 
 
 def _key(name: str) -> WorkloadKey:

