@@ -70,6 +70,15 @@ def test_the_answer_comes_first_then_what_was_played_the_scores_and_what_nobody_
     assert any(line.startswith(("Bound: ", "No law that only reacts")) for line in lines)
 
 
+def test_a_class_that_the_workload_has_not_is_its_default_as_at_a_gate():
+    result = answered(LOG.with_name("plain.csv"), "--laws", "ours")
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.stdout.splitlines() if "is taken as" in line or "are taken as" in line] == [
+        "note: 1 of class agent are taken as default: the workload has no such class",
+        "note: 1 of class chat are taken as default: the workload has no such class",
+    ]
+
+
 def test_json_has_every_score_and_its_regret():
     answer = json.loads(answered(STEP, "--laws", "ours,gke-waiting", "--json").stdout)
     laws = {law["name"]: law for law in answer["laws"]}

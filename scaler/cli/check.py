@@ -57,7 +57,7 @@ def check(  # noqa: PLR0913 - the options of a command
     A fact that nobody told gives "cannot tell", never a pass: the more is named, the more is checked. Verified: read or measured where
     it is so; inferred: concluded. Exit code 0 without a fail, 1 with one, 2 for usage or configuration.
 
-    Example: slo-scaler check manifests/ slo-scaler.yaml
+    Example: slo-scaler check manifests/examples
 
     Example: slo-scaler check --cluster --workload prod/llama --ops localhost:8081
     """
@@ -114,6 +114,8 @@ def _facts(place: Place) -> tuple[list[Facts], list[str]]:
     from scaler.cli.check_scaler import ask
 
     asked = [(one, *ask(place.ops, one.key)) for one in found]
+    if not gathered.items and all(live is None for _, live, _ in asked):
+        raise ConfigError(*(f"--ops: {why}" for _, _, why in asked))
     return [replace(one, live=live) for one, live, _ in asked], [*notes, *(why for _, _, why in asked if why)]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +16,10 @@ from scaler.cli.replay_options import LawWish, LoadWish, PastWish, PlaceWish, Sp
 from scaler.errors import ConfigError
 
 if TYPE_CHECKING:
+    from scaler.core.step import WorkloadSpec
     from scaler.sim.outcome import Replay
     from scaler.sim.traces import Trace
+    from scaler.sim.traffic import Arrival
 
 BY, BEGINNING = "Written by slo-scaler replay", 1000
 """What stands among the first characters of a report."""
@@ -125,7 +129,7 @@ def replayed(wish: Wish, seeds: int, jobs: int | None) -> Replay:
         starts=wish.place.cold_start,
         duration_s=trace.traffic.duration_s,
         offered=len(fitting),
-        notes=(*trace.notes, *place.notes, *_left_out(len(coming) - len(fitting))),
+        notes=(*trace.notes, *place.notes, *_foreign(coming, spec), *_left_out(len(coming) - len(fitting))),
     )
     return Replay(
         subject,
@@ -142,6 +146,15 @@ def _called(wish: LoadWish, trace: Trace) -> str:
     times = "" if wish.scale == 1 else f", ×{wish.scale:g}"
     name = Path(trace.file).name if Path(trace.file).is_file() else trace.file
     return f"{name} ({trace.kind}){clip}{times}"
+
+
+def _foreign(coming: Sequence[Arrival], spec: WorkloadSpec) -> list[str]:
+    known, default = {one.name for one in spec.classes}, spec.classes[0].name
+    found = Counter(one.request_class for one in coming if one.request_class not in known)
+    return [
+        f"{count:,} of class {name} are taken as {default}: the workload has no such class"
+        for name, count in sorted(found.items())
+    ]
 
 
 def _left_out(count: int) -> list[str]:

@@ -95,7 +95,7 @@ def _answer(found: Replay, ours: Row) -> str:
     return (
         f"{ours.name}: {ours.kept:.1%} of the requests served within the objectives for {ours.gpu_hours:.1f} GPU-hours. Who knows all that "
         f"comes attains {optimum.kept:.1%} for {optimum.gpu_hours:.1f}, and a law that only reacts at most "
-        f"{found.limits.reactive_ratio:.1%}."
+        f"{found.limits.reactive_ratio:.1%}, {found.limits.returning_ratio:.1%} where refused clients come back."
     )
 
 

@@ -63,9 +63,12 @@ class Worth:
 
 
 def worth(run: Run, spec: WorkloadSpec, gpus: int, ends_at: float) -> Worth:
-    """What a run was worth whose traffic ended then, and which went on until it was served. ``gpus`` are those of one replica."""
+    """What a run was worth whose traffic ended then, and which went on until it was served. ``gpus`` are those of one replica.
+
+    A class that the workload has not is its default, the first, as at a gate.
+    """
     promised = {one.name: one for one in spec.classes}
-    judged = [(call, promised[call.arrival.request_class]) for call in run.calls]
+    judged = [(call, promised.get(call.arrival.request_class, spec.classes[0])) for call in run.calls]
     good = [kept(call, of) for call, of in judged]
     over_at = run.seconds[-1].at
     during = [second for second in run.seconds if second.at <= ends_at]

@@ -69,6 +69,13 @@ async def test_a_workload_that_it_does_not_know_is_no_fact():
     assert told == (None, f"the scaler at {ops} does not know prod/other")
 
 
+async def test_where_only_a_scaler_is_asked_that_knows_nothing_nothing_was_checked():
+    async with scaler(decisions.red()) as ops:
+        result = await asyncio.to_thread(CliRunner().invoke, app, ["check", "-w", "prod/other", "--ops", ops])
+    assert isinstance(result.exception, ConfigError)
+    assert result.exception.faults == (f"--ops: the scaler at {ops} does not know prod/other",)
+
+
 async def test_a_workload_without_a_decision_is_no_fact():
     async with scaler(decisions.pending()) as ops:
         live, why = await asyncio.to_thread(ask, ops, KEY)
