@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 
+from scaler.cli.over_cores import over_cores
 from scaler.sim.contest import Contest, Gating
 from scaler.sim.edges import Edges, kept_ratio
 from scaler.sim.fluid import Choice
@@ -46,18 +44,9 @@ class Runs:
 
 @contextmanager
 def runs(ground: Ground, jobs: int | None) -> Iterator[Runs]:
-    """Processes, or this one alone; what has not begun is given up when the person does."""
-    at_once = jobs or len(os.sched_getaffinity(0))
-    if at_once == 1:
-        _settle(ground)
-        yield Runs(_AtOnce())
-        return
-    spawning = multiprocessing.get_context("spawn")  # a fork would copy the thread that draws the progress
-    executor = ProcessPoolExecutor(at_once, spawning, _settle, (ground,))
-    try:
+    """So many at once, None: one a core."""
+    with over_cores(_settle, ground, jobs) as executor:
         yield Runs(executor)
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -69,15 +58,6 @@ def telling() -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as status:
         yield status.update
-
-
-class _AtOnce(Executor):
-    """Does all in this process, as it is asked for."""
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **named))
-        return done
 
 
 _ground: list[Ground] = []

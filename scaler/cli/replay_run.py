@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from scaler.cli.over_cores import over_cores
 from scaler.cli.replay_options import LawWish
 from scaler.errors import ConfigError
 from scaler.sim.contest import Contender, Contest, Gating, Played, arrivals, best_static, played
@@ -75,7 +73,7 @@ def rows(contest: Contest, wanted: Sequence[Entry], attainable: Sequence[float],
     """Everybody's runs: ours in the order of the entries, rivals by what they served, and then who knew it all."""
     sides = {entry.contender.name: entry.side for entry in wanted}
     runs: dict[str, list[Played]] = {name: [] for name in sides}
-    with _executor(contest, work.jobs) as executor, _progress((len(wanted) + 1) * work.seeds + 1) as advance:
+    with over_cores(_settle, contest, work.jobs) as executor, _progress((len(wanted) + 1) * work.seeds + 1) as advance:
 
         def begin(contender: Contender) -> set[Future[Played | Contender]]:
             return {executor.submit(_play, contender, seed) for seed in range(FIRST_SEED, FIRST_SEED + work.seeds)}
@@ -104,15 +102,6 @@ class Work:
     jobs: int | None
 
 
-class _AtOnce(Executor):
-    """Does all in this process, as it is asked for."""
-
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(work(*arguments, **named))
-        return done
-
-
 _played_here: list[Contest] = []
 """What a process plays; each process is told once, since traffic is large."""
 
@@ -131,22 +120,6 @@ def _play(contender: Contender, seed: int) -> Played:
 def _search(attainable: tuple[float, ...]) -> Contender:
     found = best_static(_played_here[0], FIRST_SEED, attainable)
     return replace(found, name=f"best {found.name}")
-
-
-@contextmanager
-def _executor(contest: Contest, jobs: int | None) -> Iterator[Executor]:
-    """Processes, or this one alone; what has not begun is given up when the person does."""
-    at_once = jobs or len(os.sched_getaffinity(0))
-    if at_once == 1:
-        _settle(contest)
-        yield _AtOnce()
-        return
-    spawning = multiprocessing.get_context("spawn")  # a fork would copy the threads that draw the progress
-    executor = ProcessPoolExecutor(at_once, spawning, _settle, (contest,))
-    try:
-        yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from scaler.core.model import Reading, ReplicaSet, Started, Starting
 from scaler.sim.presets import Preset
 from scaler.sim.replica import Replica
 from scaler.sim.routing import LeastLoaded, Router
-from scaler.sim.starts import Fixed, Lognormal, Measured, Mixture, Normal, StartTimes
+from scaler.sim.starts import Fixed, StartTimes
 from scaler.sim.values import Coefficients, Event, Request, RequestId
 
 LISTED_S = 300.0
@@ -93,7 +93,7 @@ class Fleet:
         """The replicas that are there at first. The dice of the starts are by the seed."""
         self._platform = platform
         self._router = platform.router()
-        self._starts = _drawn(platform.starts)
+        self._starts = platform.starts
         self._limit = math.inf if platform.limit is None else platform.limit
         self._chance = Random(f"starts {seed}")
         self._named: dict[str, _Member] = {}
@@ -289,7 +289,3 @@ def slowed(coefficients: Coefficients, times: float) -> Coefficients:
     """Steps that take so many times as long."""
     cost = coefficients
     return Coefficients(cost.a_s * times, cost.b_s * times, cost.c_s * times, cost.d_s * times, cost.overhead_s)
-
-
-def _drawn(starts: StartTimes) -> StartTimes:
-    return starts if isinstance(starts, Fixed | Lognormal | Normal | Measured | Mixture) else lambda _: starts()  # type: ignore[call-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,7 +71,7 @@ class Open:
         return Counted()
 
 
-class _Listening(Open):
+class _Listening(Open, ABC):
     """Acts on the decision that it heard last, with dice of its own. Until it has heard one it lets all in."""
 
     def __init__(self, seed: int, polls_s: float | None, *, counts: bool) -> None:
@@ -96,8 +97,8 @@ class _Listening(Open):
     def refused_total(self) -> float | None:
         return float(self._refused) if self._counts else None
 
-    def _refuses(self, verdict: ClassDecision) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _refuses(self, verdict: ClassDecision) -> bool: ...
 
 
 class RedBit(_Listening):

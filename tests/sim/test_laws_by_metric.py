@@ -32,21 +32,28 @@ def test_the_documented_parameters_are_these():
         "ours": {"target": 1.0, "sync_s": 15.0, "poll_s": 30.0, "cooldown_s": 300.0},
         "static": {"replicas": None},
         "clairvoyant": {
-            "every_s": 5.0, "phase_s": 5.0, "window_s": 30.0, "rate_per_s": None, "lead_s": None, "step_s": 5.0,
+            "window_s": 30.0, "rate_per_s": None, "lead_s": None, "step_s": 5.0,
         },
         "kserve-running": {"target": 2.0, "sync_s": 15.0, "poll_s": 30.0, "cooldown_s": 300.0, "scrape_s": 15.0},
         "production-stack-waiting": {"target": 5.0, "sync_s": 15.0, "poll_s": 15.0, "cooldown_s": 360.0, "scrape_s": 15.0},
         "gke-waiting": {"target": 10.0, "sync_s": 15.0, "poll_s": 30.0, "cooldown_s": 300.0, "scrape_s": 15.0},
         "hpa-gpu": {"target": 80.0, "sync_s": 15.0, "poll_s": 30.0, "cooldown_s": 300.0, "scrape_s": 15.0},
         "ray-serve": {
-            "every_s": 1.0, "phase_s": 1.0, "target_ongoing": 2.0, "look_back_s": 30.0, "upscale_delay_s": 30.0,
-            "downscale_delay_s": 600.0,
+            "target_ongoing": 2.0, "look_back_s": 30.0, "upscale_delay_s": 30.0, "downscale_delay_s": 600.0, "every_s": 1.0,
         },
         "llm-d-slo-aware": {
             "target": 1.0, "sync_s": 15.0, "poll_s": 30.0, "cooldown_s": 300.0, "up_ratio": 0.55, "down_ratio": 0.4,
             "most_ratio": 2.0, "window_s": 45.0, "scrape_s": 15.0,
         },
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_number_that_is_listed_can_be_tuned(name):
+    law = LAWS[name]
+    for key, value in parameters(law).items():
+        changed = 2.0 * (value or 1.0)
+        assert parameters(tuned(law, {key: changed}))[key] == changed
 
 
 def test_numbers_can_be_tuned_by_name_and_wrong_names_are_told_the_right_ones():

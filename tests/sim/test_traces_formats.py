@@ -167,7 +167,7 @@ MANY = "a number of tokens is needed here, up to 10,000,000"
         pytest.param(b"\x1f\x8b\x08damaged", "x: a damaged gzip file; copy it again", id="gzip damaged"),
         pytest.param(b"\xff\xfe\x00", "x: not text; give a CSV or JSON lines, plain or gzipped", id="binary"),
         pytest.param(
-            gzip.compress(b" " * (256 * 2**20 + 1), 1),
+            gzip.compress(b" " * 2**20, mtime=0) * 257,
             "x: larger than 256 MB; cut it to the hours that you want to replay",
             id="a gzip bomb",
         ),

@@ -46,16 +46,21 @@ def tuned(law: Law, values: Mapping[str, float]) -> Law:
 
 def parameters(law: Law) -> Mapping[str, float | None]:
     """The numbers that can be tuned: its own, and those by which the fleet follows it. None: found out by the law itself."""
-    return {**_numbers(law.follows), **_numbers(law)}
+    return {**_numbers(_follower(law)), **_numbers(law)}
 
 
 def _set(law: Any, name: str, value: float) -> Any:
     if name in _numbers(law):
         whole = any(field.name == name and field.type in {"int", "int | None"} for field in fields(law))
         return replace(law, **{name: round(value) if whole else value})
-    if name in _numbers(law.follows) and "follows" in {field.name for field in fields(law)}:
+    if name in _numbers(_follower(law)):
         return replace(law, follows=replace(law.follows, **{name: value}))
     raise ConfigError(f"{name}: no such parameter of this law; it has {', '.join(parameters(law)) or 'none'}")
+
+
+def _follower(law: Any) -> Any:
+    """How the fleet follows the law, where that is a parameter and not made of the law's own."""
+    return law.follows if "follows" in {field.name for field in fields(law)} else None
 
 
 def _numbers(of: Any) -> dict[str, float | None]:

@@ -1,0 +1,40 @@
+"""Runs of the simulation over the cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def over_cores(settle: Callable[[T], None], ground: T, jobs: int | None) -> Iterator[Executor]:
+    """So many processes, None: one a core; one alone is this process itself. What has not begun is given up when the person does.
+
+    Each is told once, by ``settle``, what it plays: that is too large to be sent with every run.
+    """
+    at_once = jobs or len(os.sched_getaffinity(0))
+    if at_once == 1:
+        settle(ground)
+        yield _AtOnce()
+        return
+    spawning = multiprocessing.get_context("spawn")  # a fork would copy the threads that draw the progress
+    executor = ProcessPoolExecutor(at_once, spawning, settle, (ground,))
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+class _AtOnce(Executor):
+    """Does all in this process, as it is asked for."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments, **named))
+        return done
