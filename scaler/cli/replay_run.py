@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
@@ -109,8 +108,6 @@ _played_here: list[Contest] = []
 def _settle(contest: Contest) -> None:
     _played_here[:] = [contest]
     arrivals(contest, FIRST_SEED)
-    gc.collect()
-    gc.freeze()  # the traffic is no garbage, however often it is looked at
 
 
 def _play(contender: Contender, seed: int) -> Played:

@@ -115,8 +115,8 @@ def step(spec: WorkloadSpec, state: State, seen: Observation) -> tuple[State, De
     history = ingest(state.history, seen, spec.stale_s)
     starts = follow(state.starts, Seen(history.replicas, seen.readings, state.stabilizer.asks, spec.stale_s))
     refused = frozenset(one.name for one in seen.asked if one.refused)
-    state = replace(state, spec=spec, history=history, starts=starts, refused=refused)
-    state = replace(state, attempts=state.attempts.seen(seen.asked, seen.at))
+    attempts = state.attempts.seen(seen.asked, seen.at)
+    state = replace(state, spec=spec, history=history, starts=starts, refused=refused, attempts=attempts)
     if state.decision is None and (why := _not_yet(spec, state.history, seen)):
         return state, Pending(spec.key, why)
     if is_blind(state.history, seen) and state.decision is not None:
@@ -183,8 +183,16 @@ def _decide(spec: WorkloadSpec, state: State, now: float) -> tuple[State, Decisi
         shadow=spec.shadow,
     )
     learned = derate(learned, now, contradicted=contradicted(spec.classes, state.decision, believed))
-    state = replace(state, belief=belief, learned=learned, measured=measured, stabilizer=stabilizer)
-    return replace(state, colours=tuple(colours), decision=decision), decision
+    state = replace(
+        state,
+        belief=belief,
+        learned=learned,
+        measured=measured,
+        stabilizer=stabilizer,
+        colours=tuple(colours),
+        decision=decision,
+    )
+    return state, decision
 
 
 def _hold(spec: WorkloadSpec, state: State, held: Decision, now: float) -> tuple[State, Decision]:

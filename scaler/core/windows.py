@@ -10,6 +10,7 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import reduce
 from operator import add, sub
 
 from scaler.core.model import Absent, Histogram, Signal
@@ -208,14 +209,11 @@ def summed(histograms: tuple[Histogram, ...]) -> Histogram | None:
     """The sum of histograms on the edges that all have, None of none."""
     if not histograms:
         return None
-    total = histograms[0]
-    for histogram in histograms[1:]:
-        if histogram.edges == total.edges:
-            counts = tuple(map(add, total.counts, histogram.counts))
-            total = Histogram(total.edges, counts, total.sum + histogram.sum)
-        else:
-            total = total.plus(histogram)
-    return total
+    first, *others = histograms
+    if all(histogram.edges == first.edges for histogram in others):
+        columns = zip(*[histogram.counts for histogram in histograms], strict=True)
+        return Histogram(first.edges, tuple(map(sum, columns)), sum([histogram.sum for histogram in histograms]))
+    return reduce(Histogram.plus, others, first)
 
 
 def quantile_value(quantile: Quantile | Absent) -> Signal:

@@ -33,7 +33,7 @@ class Accumulator:
     ``observe`` counts one value, in the unit of the edges; it only notes it, as most engines are read far less often than they observe.
     """
 
-    __slots__ = ("_counts", "_edges", "_fresh", "_sum", "observe")
+    __slots__ = ("_counts", "_edges", "_fresh", "_read", "_sum", "observe")
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         """``edges`` are the finite upper bounds, ascending, each inclusive as Prometheus' ``le`` is."""
@@ -41,16 +41,19 @@ class Accumulator:
         self._counts = [0.0] * (len(edges) + 1)
         self._sum = 0.0
         self._fresh: list[float] = []
+        self._read = Histogram(edges, tuple(self._counts), 0.0)
         self.observe: Callable[[float], None] = self._fresh.append
 
     def read(self) -> Histogram:
         """The cumulative histogram so far."""
-        edges, counts = self._edges, self._counts
-        for value in self._fresh:
-            counts[bisect_left(edges, value)] += 1.0
-            self._sum += value
-        self._fresh.clear()
-        return Histogram(edges, tuple(accumulate(counts)), self._sum)
+        edges, counts, fresh = self._edges, self._counts, self._fresh
+        if fresh:
+            for value in fresh:
+                counts[bisect_left(edges, value)] += 1.0
+                self._sum += value
+            fresh.clear()
+            self._read = Histogram(edges, tuple(accumulate(counts)), self._sum)
+        return self._read
 
 
 class Meters:
