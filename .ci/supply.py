@@ -26,7 +26,11 @@ from packageurl import PackageURL
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / ".ci/locks/runtime.txt"
-PIN = re.compile(r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?(?: \\)?$((?:\n    --hash=\S+(?: \\)?$)*)", re.M)
+PIN = re.compile(
+    r"^(?P<name>[a-z0-9._-]+)==(?P<version>[^\s;\\]+)(?: ; (?P<marker>[^\\\n]+?))?(?: \\)?$"
+    r"((?:\n    --hash=\S+(?: \\)?$)*)",
+    re.MULTILINE,
+)
 
 SHOWN = 5
 SPELT = {
@@ -72,16 +76,18 @@ def _licence(found: re.Match[str]) -> str | None:
         sys.exit(f"{found['name']} {told['Version']} is installed and {found['version']} is locked: run make venv")
     licence = expression(told)
     if not set(re.split(r" AND | OR ", licence)) <= SHIPPABLE:
-        sys.exit(f"{found['name']}: may an image with {licence} be passed on? If so, add it to SHIPPABLE in .ci/supply.py")
+        sys.exit(
+            f"{found['name']}: may an image with {licence} be passed on? If so, add it to SHIPPABLE in .ci/supply.py"
+        )
     return licence
 
 
 def expression(told: PackageMetadata) -> str:
     """A package's licence as SPDX: its expression, else the first line of its licence, else its classifier."""
-    if written := told.get("License-Expression"):
-        return str(written)
+    if "License-Expression" in told:
+        return str(told["License-Expression"])
     classified = [one.rpartition(" :: ")[2] for one in told.get_all("Classifier") or [] if one.startswith("License ::")]
-    lines = [str(told.get("License") or "").partition("\n")[0], *classified]
+    lines = [(str(told["License"]) if "License" in told else "").partition("\n")[0], *classified]
     named = [SPELT.get(line, line) for line in lines]
     return next((name for name in named if name in SHIPPABLE), next(filter(None, named), "no licence named"))
 
@@ -90,8 +96,8 @@ def licences(packages: list[Pinned]) -> str:
     """The page."""
     lines = [
         "# Licences\n",
-        "What `slo-scaler serve` is built from, as locked in `.ci/locks/runtime.txt` and as each package says. Written by `make licences`, which",
-        "fails on a licence that nobody has agreed to. `make sbom` writes the same as CycloneDX.\n",
+        "What `slo-scaler serve` is built from, as locked in `.ci/locks/runtime.txt` and as each package says. Written by `make licences`,",
+        "which fails on a licence that nobody has agreed to. `make sbom` writes the same as CycloneDX.\n",
         "| package | version | licence |",
         "|---|---|---|",
     ]
@@ -139,7 +145,9 @@ def judged(found: list[dict[str, Any]]) -> tuple[list[str], bool]:
     told = bad or [f"audit: {len(found) - len(skipped)} packages without a known vulnerability"]
     if skipped:
         some = ", ".join(skipped[:SHOWN]) + (", ..." if len(skipped) > SHOWN else "")
-        told.append(f"audit SKIPPED for {len(skipped)} of {len(found)} packages, of which the advisory service does not tell here: {some}")
+        told.append(
+            f"audit SKIPPED for {len(skipped)} of {len(found)} packages, of which the advisory service does not tell here: {some}"
+        )
     return told, bool(bad)
 
 
