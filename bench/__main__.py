@@ -1,11 +1,11 @@
-"""``python -m bench [NAME ...]``: all benchmarks, or the named ones."""
+"""``python -m bench [NAME ...]``: all benchmarks but the long ones, or the named ones."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import backpressure, gateways, memory, parse, prometheus, replay, replica, rpc, tick
+from bench import backpressure, decisions, gateways, memory, parse, prometheus, replay, replica, rpc, study, tick
 
 BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "parse": parse.run,
@@ -18,16 +18,23 @@ BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "replay": replay.run,
     "gateways": gateways.run,
 }
+LONG: Mapping[str, Callable[[], list[str]]] = {
+    "decisions": decisions.run,
+    "decisions-quick": decisions.quick,
+    "study": study.run,
+}
+"""Those that take from ten minutes to more than an hour: only by name."""
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, all without names; 2 for a name that is not one."""
-    if unknown := [name for name in names if name not in BENCHES]:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHES)}", file=sys.stderr)
+    """Run the named benchmarks, without names all that are not long; 2 for a name that is not one."""
+    known = {**BENCHES, **LONG}
+    if unknown := [name for name in names if name not in known]:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     for name in names or BENCHES:
         print(f"== {name}")
-        print("\n".join(BENCHES[name]()), flush=True)
+        print("\n".join(known[name]()), flush=True)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 On/off shedding with seconds of lag gives a goodput of 0.1 where a fraction gives 0.95, so the fraction steers the queue to a set point:
 
-    want = drain + (set_point - queue) / reaction
+    want = drain + (set_point - queue) / reaction         a place that is free counts as less than no queue
 
 and, where a class is promised a pace of tokens, what is ongoing to the safe concurrency, for a queue that sits in the batch breaks TPOT.
 """
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 SET_POINT_RATIO = 0.6
 RISE_PER_REACTION = 0.1
+UNSEEN_RATIO = 0.5
+"""For this share of a reaction time, what the last fraction lets in is on no page yet."""
+AT_ONCE_RATIO = 0.6
+"""Up to this share of the places, what is free is filled without a pace; beyond, the next page says how many have come."""
 PROBE_RATIO = 0.01
 """Never less than this share is admitted: without any request nobody would learn that the pressure is over."""
 FLOORS_LIMIT_RATIO = 0.25
@@ -63,10 +67,11 @@ def wanted_per_s(spec: PlanSpec, estimate: Estimate) -> float:
         return 0.0
     if estimate.drain_per_s <= 0 and estimate.queue <= 0:
         return math.inf
-    drain, set_point = estimate.drain_per_s, SET_POINT_RATIO * spec.budget_s * estimate.drain_per_s
-    safe = (estimate.ready - estimate.missing) * estimate.capacity.safe_concurrency
+    drain, set_point, safe = estimate.drain_per_s, _set_point(spec, estimate), _places(estimate)
     # the mean that the queue is else made of is too slow here
     queue = estimate.waiting + max(0.0, estimate.running - safe)
+    if estimate.waiting <= estimate.ready:  # as many may have come in just before their pages were made
+        queue -= max(0.0, safe - estimate.ongoing)
     want = towards(set_point, queue, drain, spec.reaction_s)
     return min(want, towards(safe, estimate.ongoing, drain, spec.reaction_s)) if spec.keeps_tpot else want
 
@@ -84,8 +89,9 @@ def plan(
         return tuple(_decide(spec, verdict, 1.0, estimate) for verdict in verdicts)
     classes = [verdict.request_class for verdict in verdicts]
     attempts, drain = [verdict.attempts_per_s for verdict in verdicts], estimate.drain_per_s
+    want_per_s = _foreseen_per_s(spec, verdicts, estimate, want_per_s)
     shares = share_out(classes, attempts, drain, want_per_s)
-    lasting = share_out(classes, attempts, drain, min(want_per_s, drain))
+    lasting = share_out(classes, attempts, drain, min(want_per_s, _at_once_per_s(spec, verdicts, estimate)))
     ratios, highest = [1.0] * len(classes), 1.0
     for index in sorted(range(len(classes)), key=lambda index: precedence(classes[index])):
         ratio = _paced(spec, verdicts[index], shares[index], lasting[index], estimate.at)
@@ -187,8 +193,44 @@ def _decide(spec: PlanSpec, verdict: Verdict, ratio: float, estimate: Estimate) 
     )
 
 
+def _places(estimate: Estimate) -> float:
+    """How many requests the replicas that report hold safely."""
+    return (estimate.ready - estimate.missing) * estimate.capacity.safe_concurrency
+
+
+def _set_point(spec: PlanSpec, estimate: Estimate) -> float:
+    return SET_POINT_RATIO * (spec.budget_s or 0.0) * estimate.drain_per_s
+
+
+def _gated(verdicts: Iterable[Verdict]) -> bool:
+    """Whether a gate in the path sheds: that one counts what it lets in, and no fraction makes it let in too many."""
+    return any(verdict.colour.gated for verdict in verdicts)
+
+
+def _foreseen_per_s(spec: PlanSpec, verdicts: tuple[Verdict, ...], estimate: Estimate, want_per_s: float) -> float:
+    """``want`` less what the last fraction lets in beyond what drains and no page shows yet, and more if it lets in less than that."""
+    known = all(verdict.admitted_at > -math.inf for verdict in verdicts)
+    shed = any(verdict.admit_ratio < 1 for verdict in verdicts)
+    if spec.budget_s is None or want_per_s <= 0 or not (known and shed) or _gated(verdicts):
+        return want_per_s
+    drain = estimate.drain_per_s
+    unseen_per_s = UNSEEN_RATIO * (sum(one.admit_ratio * one.attempts_per_s for one in verdicts) - drain)
+    if unseen_per_s <= 0:  # what is silent may have it all
+        return want_per_s if estimate.missing else want_per_s - unseen_per_s
+    most = _places(estimate) + (0.0 if spec.keeps_tpot else _set_point(spec, estimate))
+    return min(want_per_s, towards(most, estimate.ongoing, drain - unseen_per_s, spec.reaction_s))
+
+
+def _at_once_per_s(spec: PlanSpec, verdicts: tuple[Verdict, ...], estimate: Estimate) -> float:
+    """What drains, which makes no queue grow, and what fills free places that nobody else can have taken meanwhile."""
+    share = 1.0 if _gated(verdicts) else AT_ONCE_RATIO
+    return towards(
+        max(estimate.ongoing, share * _places(estimate)), estimate.ongoing, estimate.drain_per_s, spec.reaction_s
+    )
+
+
 def _paced(spec: PlanSpec, verdict: Verdict, allowed: float, lasting: float, now: float) -> float:
-    """Down at once, and up to what drains, which makes no queue grow. Beyond that by a tenth a reaction time, to see the effect."""
+    """Down at once, and up to what may be admitted at once. Beyond that by a tenth a reaction time, to see the effect."""
     allowed, before = max(PROBE_RATIO, min(1.0, allowed)), verdict.admit_ratio
     if verdict.attempts_per_s > 0:  # else nobody knows how many will ask
         before = max(before, lasting)
@@ -199,8 +241,7 @@ def _paced(spec: PlanSpec, verdict: Verdict, allowed: float, lasting: float, now
 
 
 def _retry_after(spec: PlanSpec, estimate: Estimate, ratio: float) -> tuple[float, float]:
-    set_point = SET_POINT_RATIO * (spec.budget_s or 0.0) * estimate.drain_per_s
-    return come_back(estimate, estimate.queue - set_point, estimate.offered_per_s * (1 - ratio))
+    return come_back(estimate, estimate.queue - _set_point(spec, estimate), estimate.offered_per_s * (1 - ratio))
 
 
 def come_back(estimate: Estimate, above_set_point: float, refused_per_s: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from scaler.core.capacity import capacity, mix_drift
 from scaler.core.decision import Estimate, QueueWait
 from scaler.core.fleet import fleet_of, sized
 from scaler.core.growth import growth
+from scaler.core.increase import ongoing
 from scaler.core.latencies import LATENCY_WINDOW_S, MEDIAN, Latencies, latencies, samples
 from scaler.core.learning import with_residence, with_shown
 from scaler.core.model import Absent
@@ -31,6 +32,7 @@ SATURATED_FOR_S = 10.0
 PRESSURE_EDGE_RATIO = 0.4
 WAIT_HOLDS_S = 5.0
 TTFT_COUNTS_FROM_S = 0.25
+SEVERAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ def _assembled(spec: EstimateSpec, history: History, replicas: ReplicaSet, found
         latency=spec.coming.latency,
         start_phases=spec.coming.phases,
         capacity=found.capacity,
+        duration_p99_s=quantile_value(seen.duration_p99),
         prompt_p50_tokens=quantile_value(seen.prompt),
         output_p50_tokens=quantile_value(seen.output),
     )
@@ -261,7 +264,21 @@ def _queue_wait(
         since is not None and seen_at is not None
     ):  # counted in readings: a page that nobody answered is no stalled engine
         by_stall = seen_at - max(since, history.first_token_at if history.first_token_at is not None else since)
+    if (stood := _stood_still_s(history)) is not None:
+        by_stall = max(stood, by_stall or 0.0)
     return belief, QueueWait(max(0.0, by_drain or 0.0, by_ttft or 0.0, by_stall or 0.0), by_drain, by_ttft, by_stall)
+
+
+def _stood_still_s(history: History) -> float | None:
+    """For how long nothing has moved in any replica that holds requests; None where something does, or one long prompt would explain it.
+
+    A frozen engine with free places shows no queue, and serves nobody.
+    """
+    held = {reading.replica: ongoing(reading) for reading in history.last.values() if ongoing(reading) > 0}
+    if not held or not held.keys() <= set(history.stalled) or sum(held.values()) < SEVERAL * len(held):
+        return None
+    newest = max(reading.observed_at for reading in history.last.values())
+    return newest - max(history.still[name].since for name in held)
 
 
 def _under_way(coming: Coming, ask: Ask, now: float) -> tuple[UnderWay, ...]:

@@ -52,7 +52,7 @@ def _rule(decision: Decision, verdict: ClassDecision) -> str:
         return wait
     stall = seen.queue_wait.by_stall_s
     if stall is not None and stall >= DWELL_S:
-        return f"{wait}; {number(seen.waiting)} wait and no first token has come for {number(stall)} s: the engines look stuck"
+        return f"{wait}; {number(seen.ongoing)} are there and no first token has come for {number(stall)} s: the engines look stuck"
     return f"{wait}; GREEN once that is below {number(EXIT_RATIO * budget)} s, with all that is offered admitted, for {number(DWELL_S)} s"
 
 

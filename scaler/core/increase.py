@@ -67,7 +67,7 @@ class Increase:
     waiting: float = 0.0
     refused: float = 0.0
     preemptions: float = 0.0
-    histograms: tuple[tuple[Histogram, ...], ...] = ((), (), (), (), ())
+    histograms: tuple[tuple[Histogram, ...], ...] = ((), (), (), (), (), ())
     gap_s: float = 0.0
     compared: frozenset[str] = frozenset()
     lacking: frozenset[str] = frozenset()
@@ -101,14 +101,15 @@ def grown(before: Reading, after: Reading, *, step_s: float, trusted: bool = Tru
     no restart: two processes that answer in turn look like one that restarts again and again.
     """
     gap = after.observed_at - before.observed_at
-    ongoing = _ongoing(before) + _ongoing(after)
-    fresh = FRESH_PER_SLOT * ongoing + FRESH_PER_S * gap
-    limit = Limit((GROWN_PER_S + GROWN_PER_SLOT_S * ongoing) * gap, fresh) if trusted else Limit(fresh, -math.inf)
+    held = ongoing(before) + ongoing(after)
+    fresh = FRESH_PER_SLOT * held + FRESH_PER_S * gap
+    limit = Limit((GROWN_PER_S + GROWN_PER_SLOT_S * held) * gap, fresh) if trusted else Limit(fresh, -math.inf)
     tokens = Limit(limit.grown * TOKENS_A_REQUEST, limit.fresh * TOKENS_A_REQUEST)
     histograms = (
         histogram_increase(before.ttft, after.ttft, limit),
         histogram_increase(before.tpot, after.tpot, tokens),
         histogram_increase(before.queue_time, after.queue_time, limit),
+        histogram_increase(before.duration, after.duration, limit),
         histogram_increase(before.prompt_tokens, after.prompt_tokens, limit),
         histogram_increase(before.output_tokens, after.output_tokens, limit),
     )
@@ -124,7 +125,7 @@ def grown(before: Reading, after: Reading, *, step_s: float, trusted: bool = Tru
         preemptions=share * (preemptions or 0.0),
         histograms=histograms,
         gap_s=gap,
-        weight=0.0 if not after.awake or (ongoing == 0 and after.ttft is None) else 1.0 + (known(after.running) or 0.0),
+        weight=0.0 if not after.awake or (held == 0 and after.ttft is None) else 1.0 + (known(after.running) or 0.0),
         doubtful=(first_tokens is None and before.ttft is not None and after.ttft is not None)
         or (refused is None and before.rejections_total is not None and after.rejections_total is not None),
         still=_still(before, after, first_tokens),
@@ -180,7 +181,8 @@ def _of_the_fleet(parts: Iterable[Grown]) -> float | None:
     return total * (saying + lacking) / saying
 
 
-def _ongoing(reading: Reading) -> float:
+def ongoing(reading: Reading) -> float:
+    """Requests that a replica holds, running and waiting; what it does not tell is counted as none."""
     return (known(reading.running) or 0.0) + (known(reading.waiting) or 0.0)
 
 
@@ -190,11 +192,11 @@ def _first_tokens(before: Reading, after: Reading, histogram: Histogram | None, 
         return histogram.count
     if before.ttft is not None:
         return counter_increase(before.ttft.count, after.ttft.count if after.ttft is not None else None, limit)
-    if _ongoing(before) > 0:
+    if ongoing(before) > 0:
         return None
     if after.ttft is not None:  # an engine may show a histogram only once there is something in it
         return counter_increase(math.inf, after.ttft.count, limit)
-    return None if _ongoing(after) > 0 else 0.0
+    return None if ongoing(after) > 0 else 0.0
 
 
 def _restarted(before: Reading, after: Reading, first_tokens: float | None) -> bool:
@@ -205,7 +207,7 @@ def _restarted(before: Reading, after: Reading, first_tokens: float | None) -> b
 
 def _still(before: Reading, after: Reading, first_tokens: float | None) -> bool:
     """Whether a replica had work and did none of it, as far as it says. A long answer gives tokens without any first one."""
-    if _ongoing(before) <= 0 or _ongoing(after) <= 0 or first_tokens:
+    if ongoing(before) <= 0 or ongoing(after) <= 0 or first_tokens:
         return False
     if before.generation_tokens_total is not None and after.generation_tokens_total is not None:
         return after.generation_tokens_total == before.generation_tokens_total

@@ -77,7 +77,7 @@ class Colour:
     """One class's state, and since when four things hold: it is that state, the wait is over the edge, it could settle, RED could end.
 
     ``rule`` is the condition whose row applied at the last tick, None when none did and the state just stayed. ``shed_only``: it is YELLOW
-    for nothing but what a gate in the path refuses.
+    for nothing but what a gate in the path refuses. ``gated``: such a gate refused some since the tick before.
     """
 
     state: Pressure = Pressure.GREEN
@@ -89,6 +89,7 @@ class Colour:
     red_projected: bool = False
     red_budget: bool = False
     shed_only: bool = False
+    gated: bool = False
 
 
 def next_state(before: Pressure, conditions: frozenset[Condition]) -> tuple[Pressure, Condition | None]:
@@ -118,7 +119,7 @@ def judge(spec: PressureSpec, request_class: RequestClass, before: Colour, estim
     ):  # such a gate keeps the wait low, and there is too little capacity all the same
         state, rule, shed_only = Pressure.YELLOW, None, True
     since = before.since if state is before.state else estimate.at
-    return replace(timed, state=state, rule=rule, since=since, shed_only=shed_only)
+    return replace(timed, state=state, rule=rule, since=since, shed_only=shed_only, gated=door.sheds)
 
 
 def projected_rise_s(estimate: Estimate) -> float:

@@ -166,9 +166,9 @@ def growth(*rates: float, ready_s: float = 180.0, scale: float = 1.0) -> float:
         pytest.param((40.0, 40.0, 49.0), 1.0, id="less-than-a-quarter"),
         pytest.param((1.0, 1.0, 1.5), 1.0, id="within-three-sigma"),
         pytest.param(
-            (40.0, 40.0, 60.0), 1 + 0.5 * (20.0 / 60.0) * 120.0 / 60.0, id="half-of-what-two-more-minutes-would-add"
+            (40.0, 40.0, 52.0), 1 + 0.5 * (12.0 / 60.0) * 120.0 / 52.0, id="half-of-what-two-more-minutes-would-add"
         ),
-        pytest.param((1.0, 1.0, 30.0), 1.5, id="at-most-half-as-much-again"),
+        pytest.param((1.0, 1.0, 30.0), 1.25, id="at-most-a-quarter-more"),
     ],
 )
 def test_growth_needs_a_rise_that_is_no_noise(rates, ratio):

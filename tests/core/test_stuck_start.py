@@ -188,7 +188,7 @@ def test_the_stuck_one_is_named_with_the_reason_of_its_platform():
 
 def test_without_a_reason_of_its_platform_its_age_is_named():
     (finding,) = run(FOR_FIVE_PER_S, 20, "")[-1].findings
-    assert (finding.code, "llama-5 (1060 s old, and nine of ten were ready within 89 s)" in finding.text) == (
+    assert (finding.code, "llama-5 (1056 s old, and nine of ten were ready within 89 s)" in finding.text) == (
         "stuck",
         True,
     )
