@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 TYPED := scaler tests $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint test-fast test-e2e test-vllm bench proto proto-check lock manifests debian-deps clean
+.PHONY: help venv demo test lint test-fast test-e2e test-vllm bench proto proto-check lock manifests docs faults debian-deps clean licences sbom audit fuzz mutants
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ demo: $(STAMP) ## Watch the scaler drive an emulated fleet
 
 # One order on every run: what examples hypothesis draws depends on what was imported before. `make test-fast` shuffles.
 # The files are shared out over the cores, each whole to one of them.
-test: lint ## Lint, type check, import contracts, proto drift, tests
+test: lint audit ## Lint, type check, import contracts, proto drift, audit, tests
 	@$(BIN)/python -m pytest -q -m "not e2e and not vllm" -p randomly --randomly-seed=1 \
 	-n auto --maxprocesses 8 --dist loadfile
 
@@ -64,6 +64,23 @@ test-vllm: $(STAMP) .venv-vllm/bin/vllm ## Against a real vLLM on this CPU (2.5 
 	@echo "building .venv-vllm"
 	@tests/vllm/install.sh .venv-vllm
 
+$(VENV)/.fuzz: $(STAMP) $(LOCKS)/fuzz.txt
+	@$(PIP) install --require-hashes -r $(LOCKS)/fuzz.txt
+	@touch $@
+
+# Properties about what others send, with twenty times as many examples, and then a minute of coverage-guided fuzzing of each harness.
+HOSTILE = tests/fuzz tests/engines/test_exposition.py tests/contract/test_engine_rows.py tests/sim/test_traces_damaged.py \
+	tests/calibration/test_damaged_files.py tests/test_settings.py tests/test_workload.py tests/test_key_map.py \
+	tests/core/test_memory.py tests/edges/test_asked.py tests/edges/test_keda_bounds.py tests/edges/test_prometheus_promql.py \
+	tests/cluster/test_arguments.py tests/cluster/test_pods.py tests/cluster/test_scaled_objects.py tests/cluster/test_selectors.py
+fuzz: $(VENV)/.fuzz ## Hostile input by the thousand: properties, then a minute of atheris on each harness
+	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile fuzz --timeout 1800 $(HOSTILE)
+	@$(BIN)/python -m tests.fuzz.harness
+
+mutants: $(VENV)/.fuzz ## Change the law in one place at a time, in build/mutants, and list what no test notices (an hour)
+	@rm -rf build/mutants && mkdir -p build/mutants && cp -r scaler tests pyproject.toml README.md build/mutants/
+	@cd build/mutants && $(CURDIR)/$(BIN)/python -m mutmut run && $(CURDIR)/$(BIN)/python -m mutmut results
+
 bench: $(STAMP) ## The benchmarks
 	@$(BIN)/python -m bench
 
@@ -82,11 +99,27 @@ lock: ## Recompute the locks (UPGRADE=--upgrade takes newer releases)
 	$(PYTHON) -m venv $$tool && $$tool/bin/python -m pip --disable-pip-version-check -qq install $(UV) && \
 	$(COMPILE) pyproject.toml -o $(LOCKS)/runtime.txt && \
 	$(COMPILE) pyproject.toml --group dev -c $(LOCKS)/runtime.txt -o $(LOCKS)/dev.txt && \
-	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt
+	$(COMPILE) --group build -c $(LOCKS)/dev.txt -o $(LOCKS)/build.txt && \
+	$(COMPILE) --group fuzz -c $(LOCKS)/dev.txt -o $(LOCKS)/fuzz.txt
 
 manifests: $(STAMP) ## Write alerts and dashboards (RUNBOOKS=https://... is where docs/runbooks.md lies), render manifests/install.yaml
 	@$(BIN)/python -m scaler.report.monitoring manifests/components/monitoring $(RUNBOOKS)
 	@$(BIN)/kubectl kustomize manifests/overlays/cluster-wide > manifests/install.yaml
+
+docs: $(STAMP) ## Write docs/reference.md from the code
+	@$(BIN)/python .ci/reference.py docs/reference.md
+
+faults: $(STAMP) ## Write docs/faults.md from the tests
+	@$(BIN)/python .ci/faults.py docs/faults.md
+
+licences: $(STAMP) ## Write docs/licences.md from the runtime lock
+	@$(BIN)/python .ci/supply.py licences docs/licences.md
+
+sbom: $(STAMP) ## Write dist/sbom.json (CycloneDX) of what the image runs
+	@$(BIN)/python .ci/supply.py sbom dist/sbom.json
+
+audit: $(STAMP) ## Known vulnerabilities in the runtime lock; says SKIPPED where no advisory service answers
+	@$(BIN)/python .ci/supply.py audit
 
 debian-deps: ## Install the Debian packages that the build and the tests need, if any is missing (root)
 	@{ $(PYTHON) -c 'import ensurepip, venv' && command -v openssl; } >/dev/null 2>&1 || \

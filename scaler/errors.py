@@ -1,6 +1,7 @@
 """The error tree. Each edge translates these once; nothing else is raised on purpose.
 
-``ConfigError`` becomes exit code 2 and INVALID_ARGUMENT, ``UnknownWorkload`` NOT_FOUND, ``NotReady`` UNAVAILABLE.
+``ConfigError`` becomes exit code 2 and INVALID_ARGUMENT, ``UnknownWorkload`` NOT_FOUND, ``NotReady`` UNAVAILABLE, ``NotAllowed``
+PERMISSION_DENIED.
 ``SourceError`` never leaves the loop: it becomes missing readings, and the pure law decides to hold.
 """
 
@@ -28,6 +29,10 @@ class UnknownWorkload(ScalerError):
 
 class NotReady(ScalerError):
     """There is no trustworthy answer now; asking again later is right, acting on a guess is not."""
+
+
+class NotAllowed(ScalerError):
+    """Who asks is not one of those that may."""
 
 
 class SourceError(ScalerError):

@@ -47,6 +47,8 @@ class WholeState:
             if state.decision is None
             else replace(state, decision=replace(state.decision, readings=(), replicas=None))
         )
+        if slim.spec is not None:  # a text that a trigger may take from a Secret has no place in a file
+            slim = replace(slim, spec=replace(slim.spec, model_name=None))
         whole = json.dumps({"now": now, "wall": wall, "state": slim}, default=_plain, separators=(",", ":"))
         return f'{memory.remember(state, now, wall)[:-1]},"whole":{whole}}}'
 
@@ -62,6 +64,8 @@ class WholeState:
             return replace(
                 short, note=short.note or "the whole state that is stored is another program's: its short form counts"
             )
+        if state.spec is not None:
+            state = replace(state, spec=replace(state.spec, model_name=spec.model_name))
         if state.decision is not None:
             seen = state.history
             state = replace(state, decision=replace(state.decision, readings=seen.reporting, replicas=seen.replicas))

@@ -6,8 +6,8 @@ from hypothesis import settings
 
 # The same examples on every run: a change fails for what it does, not by luck. A slow machine is no failure either.
 settings.register_profile("steady", derandomize=True, deadline=None)
-# For hunting: pytest --hypothesis-profile explore
-settings.register_profile("explore", max_examples=2000, deadline=None)
+# For hunting: `make fuzz`, or pytest --hypothesis-profile fuzz on a file.
+settings.register_profile("fuzz", max_examples=2000, deadline=None)
 settings.load_profile("steady")
 
 

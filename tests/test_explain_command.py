@@ -6,6 +6,8 @@ import json
 
 from scaler.api.render import explain_body
 from scaler.cli.explain_screen import rendered
+from scaler.core.cost import Spent, bill
+from scaler.core.model import GpuPhase, GpuUse
 from tests.support import decisions as made
 
 TOLD = json.loads(json.dumps(explain_body(made.red(), 39.0)))
@@ -17,6 +19,15 @@ def test_the_number_comes_first_and_then_why():
     assert [line.split()[0] for line in lines[1:9]] == [
         *("state", "because", "otherwise", "replicas", "load", "latency", "starts", "safe"),
     ]
+
+
+def test_the_cost_of_the_last_hour_is_a_line():
+    spent = Spent({GpuUse("H100", GpuPhase.SERVING): 3600.0}, 8e6, 1e6)
+    told = json.loads(json.dumps(explain_body(made.red(), 39.0, bill=bill(spent, {"H100": 2.0}))))
+    lines = rendered("prod/llama", {"keda": {"value": 5.0}, "explanation": told})
+    used = "1 GPU-hours (0% of it starting), 2,500 tokens per GPU-second"
+    money = "cost 2, 0.222 per million tokens (2 per million generated)"
+    assert [line for line in lines if line.startswith("  cost ")] == [f"  cost      {used}, {money}"]
 
 
 def test_one_replica_is_one():

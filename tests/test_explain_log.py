@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.cli.explain_log import explained
 from scaler.control.board import Board
 from scaler.core.decision import Decision
@@ -45,6 +45,19 @@ def test_the_last_decision_before_a_time_is_made_again(log):
     assert lines[2].split() == ["again", "the", "same", "number"]
 
 
+def test_a_time_after_the_logs_end_is_remarked(log):
+    lines = list(explained("prod/llama", log, "2026-09-21T18:00Z", []))
+    ends = "2026-09-21T14:15:20.000+00:00"
+    assert lines[:2] == [
+        f"prod/llama at {ends}: {green().desired} replicas, YELLOW",
+        f"  remark    the log's decisions of prod/llama end at {ends}, before the time that was asked for",
+    ]
+
+
+def test_a_time_within_the_log_needs_no_remark(log):
+    assert not any("remark" in line for line in explained("prod/llama", log, "2026-09-21T14:14:50Z", []))
+
+
 def test_without_a_time_it_is_the_last(log):
     assert "YELLOW" in next(explained("prod/llama", log, None, []))
 
@@ -72,7 +85,9 @@ def test_a_hold_while_blind_says_that_nothing_would_have_changed_it(tmp_path):
     ("workload", "at", "changes", "fault"),
     [
         pytest.param("prod/mistral", None, [], "--log: no decision of prod/mistral in it", id="another workload"),
-        pytest.param("prod/llama", "2020-01-01T00:00Z", [], "--at: the log's first decision", id="too early"),
+        pytest.param(
+            "prod/llama", "2020-01-01T00:00Z", [], "--at: the log's decisions of prod/llama are from", id="too early"
+        ),
         pytest.param("prod/llama", "yesterday", [], "--at: a time such as", id="no time"),
         pytest.param(
             "prod/llama", None, ["headrom=0.3"], "--set headrom: not an input; there are headroom", id="a typo"

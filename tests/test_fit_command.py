@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.cli.preset_file import preset_named, written
 from scaler.errors import ConfigError
 from scaler.sim.presets import PRESETS

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.cli.plan_run import Wish, clock_s, planned
 from scaler.cli.plan_words import sentences
 from scaler.cli.replay_options import LoadWish, PastWish, PlaceWish, SpecWish
@@ -133,6 +133,18 @@ def test_edges_are_told_only_where_they_are_better_by_more_than_noise():
     better = told(wish=wish, edges=Trials(better, better))
     assert "GREEN below 0.2, set-point 0.3, RED from 0.5" in better
     assert "ttftSloSeconds 1 instead of 2" in better
+
+
+def test_a_million_tokens_cost_the_gpu_hours_of_those_that_are_served():
+    plan = replace(found(), price=2.0)
+    best = plan.found.best
+    assert best is not None
+    tokens = plan.offered.total * plan.tokens_a_request  # nothing is shed
+    assert plan.cost_per_million(best) == pytest.approx(best.gpu_hours * 2.0 / tokens * 1e6)
+    assert plan.tokens_per_gpu_s(best) == pytest.approx(tokens / (best.gpu_hours * 3600))
+    shed = replace(plan, pool=replace(plan.pool, sheds=True))
+    assert shed.tokens(replace(best, kept_ratio=0.5)) == pytest.approx(tokens / 2)
+    assert found().cost_per_million(best) is None
 
 
 def test_what_was_not_played_is_said():

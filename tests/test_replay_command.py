@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 from typer.testing import CliRunner
 
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.cli.replay_place import starts
 from scaler.errors import ConfigError
 from scaler.sim.presets import STARTS
@@ -212,7 +212,7 @@ def test_a_prometheus_tells_the_load_of_then(remembering):
     [
         ((), "--ttft: needed"),
         (("--ttft", 2), "TRACE: name a file or a shape"),
-        (("nowhere.csv", "--ttft", 2), "nowhere.csv: no such file, and no shape; shapes are step, pulse"),
+        (("nowhere.csv", "--ttft", 2), "nowhere.csv: no such file, and no shape; name a trace, or a shape: step, pulse"),
         ((STEP, "--recorded", LOG, "--ttft", 2), "TRACE: name a file or a shape"),
         (("step:low_pers=1", "--ttft", 2), "step: low_pers: unknown, did you mean low_per_s?"),
         ((STEP, "--ttft", 2, "--clip", "a:b"), "--clip: write it as A:B"),

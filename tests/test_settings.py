@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scaler.api.certificates import ServerTls
@@ -62,7 +62,7 @@ prices: {H100: 2.5}
 demand: {gateway: {prometheus: default, refused: 'sum(refused{ns="{namespace}"})', queued: 'sum(queued)'}}
 workloads:
   prod/llama: {targets: ["10.0.0.7:8000"], dns: "llama-headless.prod:8000", metadata: {profile: llama-8b-chat, ttftSloSeconds: "2"}}
-  prod/waits-for-keda: {targets: ["10.0.0.8:8000"]}
+  prod/waits-for-keda: {targets: ["10.0.0.8:8000"], gpus: {H100: 4}}
 """
 CATALOG = Catalog(
     {
@@ -93,7 +93,7 @@ def test_a_whole_file_is_understood():
         catalog=CATALOG,
         targets={
             LLAMA: NamedTargets(("10.0.0.7:8000",), "llama-headless.prod:8000"),
-            WAITS: NamedTargets(("10.0.0.8:8000",)),
+            WAITS: NamedTargets(("10.0.0.8:8000",), gpus={"H100": 4}),
         },
         workloads=(parse_workload(LLAMA, {"profile": "llama-8b-chat", "ttftSloSeconds": "2"}, CATALOG),),
         scrapes={
@@ -277,6 +277,21 @@ def test_whatever_a_file_holds_is_a_configuration_or_a_list_of_faults(content):
     assert outcome not in ((), None)
 
 
+WORDS = "tenants workloads prod/llama a 1 { } [ ] , &a *a !!int 2026-13-45 !!timestamp 0x_ ? | <<: ' .nan --- 9999999999999999999999"
+YAML = st.lists(st.sampled_from([*WORDS.split(), ": ", "- ", "\n", "  ", "!!bool x", "\t", "\x00"])).map("".join)
+
+
+@given(YAML, st.floats(0, 1), st.integers(0, 30))
+@example("a: 2026-13-45", 0.0, 2000)
+def test_whatever_text_a_file_is_is_a_configuration_or_a_list_of_faults(text, at, gone):
+    begins = int(at * len(WHOLE))
+    try:
+        outcome: object = parse_configuration(WHOLE[:begins] + text + WHOLE[begins + gone :])
+    except ConfigError as error:
+        outcome = error.faults
+    assert outcome not in ((), None)
+
+
 def watched(path: Path, text: str) -> WatchedFile:
     path.write_text(text.replace("/etc/slo-scaler", str(path.parent)))
     path.with_name("tenants.yaml").write_text(KEYS)
@@ -312,12 +327,12 @@ def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
     text, _ = whole(file.path)
     file.path.write_text(text + "other: {}\n")
     refused, faults = file.changed(), file.faults
-    file.path.write_text(text.replace("30", "60"))
+    file.path.write_text(text.replace("interval_s: 30", "interval_s: 60"))
     mended = file.changed()
     assert (refused, faults) == (
         None,
         (
-            "other: unknown key; known are classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
+            "other: unknown key; known are access, classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
         ),
     )
     assert (mended is not None, file.faults) == (True, ())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +130,7 @@ def test_at_start_the_oldest_files_beyond_the_most_go(tmp_path):
     assert texts(tmp_path, *(WorkloadKey("prod", name) for name in "abc")) == ["a", "b", None]
 
 
+@pytest.mark.fault("process is killed")
 def test_what_a_process_left_half_written_is_removed_and_the_text_before_it_counts(tmp_path):
     stored(tmp_path, llama="whole")
     (whole,) = tmp_path.iterdir()
@@ -149,6 +153,7 @@ def test_files_that_cannot_be_read_are_told_of_and_the_others_count(tmp_path):
     assert [fault.split(", ")[0] for fault in told] == [f"2 files of {tmp_path} cannot be read"]
 
 
+@pytest.mark.fault("disk is full")
 def test_a_directory_that_cannot_be_is_told_of_and_nothing_raises(tmp_path):
     (tmp_path / "file").write_text("in the way")
     told: list[str] = []
@@ -159,6 +164,7 @@ def test_a_directory_that_cannot_be_is_told_of_and_nothing_raises(tmp_path):
     assert told[0].startswith(f"{tmp_path / 'file' / 'state'} cannot be read")
 
 
+@pytest.mark.fault("disk is full")
 def test_a_fault_is_told_once_and_again_when_it_comes_back(tmp_path):
     directory, told = tmp_path / "state", list[str]()
     store = opened(directory, told.append)
@@ -179,6 +185,38 @@ def test_a_fault_is_told_once_and_again_when_it_comes_back(tmp_path):
         assert file.read_text() == "4"
         file.unlink()
     assert all("after a restart its workload begins anew" in fault for fault in told)
+
+
+@contextmanager
+def no_room(most_bytes: int) -> Iterator[None]:
+    """No file of this process can grow beyond that: what a full disk is, without one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.fault("disk is full")
+def test_on_a_full_disk_the_text_before_stays_whole_and_the_newest_is_written_when_there_is_room(tmp_path):
+    told, large = list[str](), "x" * 100_000
+    store = opened(tmp_path, told.append)
+
+    def put(key: WorkloadKey, text: str) -> list[str | None]:
+        store.put(key, text)
+        store._worker.submit(list).result()  # all that waited has been tried
+        return texts(tmp_path, KEY, OTHER)
+
+    put(KEY, "before")
+    with no_room(10_000):
+        full = [put(KEY, large), put(OTHER, "small"), put(KEY, large)]
+    after = put(KEY, large)
+    store.close()
+    assert (full, after) == ([["before", None], ["before", "small"], ["before", "small"]], [large, "small"])
+    assert [fault.partition(": ")[2] for fault in told] == [
+        "[Errno 27] File too large; after a restart its workload begins anew"
+    ]
 
 
 # --- the whole state --------------------------------------------------------------------------------------------------
@@ -267,5 +305,6 @@ def test_a_text_that_a_cluster_kept_will_do():
     assert WHOLE.recall(memory.remember(LIVED, NOW, WALL), SPEC, NOW + 2.0, WALL + 2.0) == short(2.0, 2.0)
 
 
+@pytest.mark.fault("stored state is damaged")
 def test_garbage_is_a_blank_state():
     assert WHOLE.recall(TEXT[:-9], SPEC, NOW, WALL) == Recalled(State(), "what is stored is no text of ours")

@@ -1,8 +1,9 @@
 """Listening sockets: what is said when one cannot be opened, and how many connections one may hold.
 
 A stranger can open connections without number and say nothing on them. Each takes a file descriptor, and a process without one
-reads no engine and answers no probe. So each door has a cap of its own, and beyond it the connection that was silent longest
-makes way: whoever asks now is answered, and a gateway that asks every few seconds is not among the silent.
+reads no engine and answers no probe. So each door has a cap of its own, and beyond it the connection that asked longest ago
+makes way: whoever asks now is answered, and a gateway that asks every few seconds is not among the silent. A head that comes byte by byte
+asks nothing before its end. What has come of heads without an end is bounded too, in seconds and, over all connections, in bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import asyncio
 import errno
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from ssl import SSLContext
 
 from scaler.errors import ConfigError
@@ -21,6 +24,11 @@ BACKLOG = 128
 BURST = 64
 """How many connections are taken in one go, before others get their turn."""
 PAUSE_S = 0.5
+MOST_UNASKED_BYTES = 32 << 20
+"""Of requests without an end, over all connections of a listener: aiohttp alone would keep 8 MiB of headers of each."""
+BODY_OF_UNKNOWN_LENGTH = 1 << 20
+SWEEPS = 3
+"""How often within the time that a connection has for its request it is looked at."""
 HANDSHAKE_S = 10.0
 EVERY_FAMILY = "::"
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -33,21 +41,27 @@ class ConnectionCaps:
     gate: int = 4096
     keda: int = 2048
     ops: int = 256
+    authz: int = 1024
 
     @classmethod
     def within(cls, files: int) -> ConnectionCaps:
-        """Caps that together take less than half of these file descriptors: scrapes and the process itself need the others."""
+        """Caps that together take at most half of these file descriptors: scrapes and the process itself need the others."""
         most = cls()
-        shares = ((files // 4, most.gate), (files // 8, most.keda), (files // 16, most.ops))
+        shares = ((files // 4, most.gate), (files // 8, most.keda), (files // 16, most.ops), (files // 16, most.authz))
         return cls(*(max(4, min(share, top)) for share, top in shares))
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How many connections a listener may hold; ``crowded`` is told of each that had to make way for another."""
+    """How many connections a listener may hold; ``crowded`` is told of each that had to make way for another.
+
+    ``ask_within_s`` is how long one may take to a request, from its beginning or from its last answer: longer than the HTTP server keeps
+    idle ones, which it ends in good order.
+    """
 
     most: int
     crowded: Callable[[], None] = lambda: None
+    ask_within_s: float = 45.0
 
 
 def shown(host: str, port: int) -> str:
@@ -124,13 +138,15 @@ class Listener:
         """Listens at once; needs a running loop."""
         self._doors, self._factory, self._cap, self._tls = doors, factory, cap, tls
         self._open: OrderedDict[_Connection, asyncio.Task[None]] = OrderedDict()
+        self._unasked_bytes = 0
         for door in doors:
             door.listen(BACKLOG)
-        self._accepting = [asyncio.create_task(self._accept(door)) for door in doors]
+        self._running = [asyncio.create_task(self._accept(door)) for door in doors]
+        self._running.append(asyncio.create_task(self._sweep()))
 
     async def close(self) -> None:
         """Take no more. What is open lives on, for the protocols to end it."""
-        ending = [*self._accepting, *(taking for taking in self._open.values() if not taking.done())]
+        ending = [*self._running, *(taking for taking in self._open.values() if not taking.done())]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
@@ -158,14 +174,45 @@ class Listener:
         if len(self._open) >= self._cap.most:
             self._make_way()
             self._cap.crowded()
-        connection = _Connection(self._factory(), self._open)
+        connection = _Connection(self._factory(), self)
         self._open[connection] = asyncio.create_task(self._take(connection, accepted))
+
+    def heard(self, connection: _Connection, size: int) -> None:
+        """So many bytes have come; whoever has said most without asking is hung up on when it is too much of all."""
+        if connection in self._open:
+            self._unasked_bytes += connection.said(size)
+            if self._unasked_bytes > MOST_UNASKED_BYTES:
+                self._cap.crowded()
+                self._drop(max(self._open, key=lambda one: one.unasked_bytes))
+
+    def asked(self, connection: _Connection, body: int) -> None:
+        """A whole head has come; so many bytes of a body may come now."""
+        if connection in self._open:
+            self._open.move_to_end(connection)
+            self._unasked_bytes += connection.said(-body - connection.unasked_bytes)
+
+    def lost(self, connection: _Connection) -> None:
+        """It has ended."""
+        if self._open.pop(connection, None) is not None:
+            self._unasked_bytes -= max(0, connection.unasked_bytes)
 
     def _make_way(self) -> None:
         if self._open:
-            connection, taking = self._open.popitem(last=False)
-            taking.cancel()
-            connection.leave()
+            self._drop(next(iter(self._open)))
+
+    def _drop(self, connection: _Connection) -> None:
+        taking = self._open[connection]
+        self.lost(connection)
+        taking.cancel()
+        connection.leave()
+
+    async def _sweep(self) -> None:
+        clock, patience_s = asyncio.get_running_loop().time, self._cap.ask_within_s
+        while True:
+            await asyncio.sleep(patience_s / SWEEPS)  # noqa: TID251 - a timer for each request would cost more
+            oldest = clock() - patience_s
+            for connection in [one for one in self._open if one.owes_since < oldest]:
+                self._drop(connection)
 
     async def _take(self, connection: _Connection, accepted: socket.socket) -> None:
         patience_s = None if self._tls is None else HANDSHAKE_S
@@ -174,15 +221,46 @@ class Listener:
                 lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=patience_s
             )
         except OSError:  # the handshake failed, and the TLS context was told
-            self._open.pop(connection, None)
+            self.lost(connection)
+
+
+@contextmanager
+def answering(transport: asyncio.BaseTransport | None, body: int | None) -> Iterator[None]:
+    """A request that came on the transport has its whole head and is answered meanwhile. ``body`` is its length, None if only its end tells."""
+    protocol = None if transport is None or transport.is_closing() else transport.get_protocol()
+    if not isinstance(protocol, _Connection):
+        yield
+        return
+    protocol.asked(BODY_OF_UNKNOWN_LENGTH if body is None else body)
+    try:
+        yield
+    finally:
+        protocol.owes_since = asyncio.get_running_loop().time()
 
 
 class _Connection(asyncio.Protocol):
-    """Passes everything on, and keeps its place in the order of those that were heard of last."""
+    """Passes everything on, and tells its listener what it hears.
 
-    def __init__(self, to: asyncio.Protocol, order: OrderedDict[_Connection, asyncio.Task[None]]) -> None:
-        self._to, self._order = to, order
+    ``owes_since`` is when it began to owe a request, infinite while one is answered. ``unasked_bytes`` came since the last request's head,
+    less those of its body.
+    """
+
+    def __init__(self, to: asyncio.Protocol, home: Listener) -> None:
+        self._to, self._home = to, home
         self._transport: asyncio.Transport | None = None
+        self.owes_since = asyncio.get_running_loop().time()
+        self.unasked_bytes = 0
+
+    def said(self, size: int) -> int:
+        """Count that many bytes; by how many that changes what is unasked in all."""
+        before = max(0, self.unasked_bytes)
+        self.unasked_bytes += size
+        return max(0, self.unasked_bytes) - before
+
+    def asked(self, body: int) -> None:
+        """A whole head has come."""
+        self.owes_since = inf
+        self._home.asked(self, body)
 
     def leave(self) -> None:
         """Hang up."""
@@ -195,8 +273,7 @@ class _Connection(asyncio.Protocol):
         self._to.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self in self._order:
-            self._order.move_to_end(self)
+        self._home.heard(self, len(data))
         self._to.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -209,5 +286,5 @@ class _Connection(asyncio.Protocol):
         self._to.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._order.pop(self, None)
+        self._home.lost(self)
         self._to.connection_lost(exc)

@@ -5,24 +5,22 @@ Every answer is read from the board, as it must be seen at this moment. Nothing 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
 
-from scaler.api import openapi, render, status
+from scaler.api import exposed, openapi, render, status
+from scaler.api.access import EVERYBODY, Keeper, Reach, on_gate, on_ops, reach_of
+from scaler.api.doors import answering
 from scaler.api.openapi import GATE_PORT, OPS_PORT, Described
 from scaler.api.streams import Streams
 from scaler.api.view import Handler, View, asked_for, json_answer, served, unknown_workload
 from scaler.control.changes import SPAN_S
 from scaler.core.decision import Decision, Pending
-from scaler.core.plain import Json
+from scaler.core.plain import Json, plain
 from scaler.core.retry import UNKNOWN_HEADERS, retry, retry_headers, state_headers, verdict_for
 
 KEEPALIVE_S = 30.0
@@ -41,12 +39,13 @@ class Ops:
     registry: CollectorRegistry
     ready: Callable[[], bool]
     paths: Mapping[str, Json] = field(default_factory=dict)
+    keeper: Keeper = EVERYBODY
 
 
-def gate_app(view: View, more: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
-    """What gateways ask. ``more`` are routes of others on the same port."""
-    answers = (served(lambda _: _states(view)), served(lambda request: _state(view, request)))
-    app = _app(view, zip(GATE_ROUTES, answers, strict=True))
+def gate_app(view: View, more: Iterable[web.AbstractRouteDef] = (), keeper: Keeper = EVERYBODY) -> web.Application:
+    """What gateways ask. ``more`` are routes of others on the same port, who ask the ``keeper`` themselves."""
+    answers = (served(lambda request: _states(view, reach_of(request))), served(lambda request: _state(view, request)))
+    app = _app(view, zip(GATE_ROUTES, answers, strict=True), on_gate(keeper, _guarded(GATE_ROUTES)))
     app.add_routes(more)
     return app
 
@@ -57,12 +56,13 @@ def ops_app(ops: Ops) -> web.Application:
     answers = (
         served(lambda _: web.Response(text="alive\n")),
         served(lambda _: _readiness(ready=ops.ready())),
-        _metrics(ops.registry),
+        exposed.page(ops.registry),
         served(lambda request: _explain(ops.view, request)),
         served(lambda _: json_answer(document)),
         *status.answers(ops.view, streams),
     )
-    app = _app(ops.view, zip(OPS_ROUTES, answers, strict=True))
+    guarded = on_ops(ops.keeper, _guarded(OPS_ROUTES))
+    app = _app(ops.view, zip(OPS_ROUTES, answers, strict=True), guarded)
     app.add_routes(status.assets())
     app.on_shutdown.append(streams.end)
     return app
@@ -91,28 +91,34 @@ GATE_ROUTES = (
     ),
 )
 OPS_ROUTES = (
-    Described("/livez", OPS_PORT, "Whether this process serves", media="text/plain"),
+    Described("/livez", OPS_PORT, "Whether this process serves", media="text/plain", guarded=False),
     Described(
         "/readyz",
         OPS_PORT,
         "Whether this process wants to be asked",
         answers=((200, "Yes"), (503, "It starts or stops")),
         media="text/plain",
+        guarded=False,
     ),
-    Described("/metrics", OPS_PORT, "Prometheus metrics", media="text/plain"),
+    # Kubelet and Prometheus come from other machines and, as most set them up, without a token.
+    Described("/metrics", OPS_PORT, "Prometheus metrics", media="text/plain", guarded=False),
     Described(
         "/v1/explain/{namespace}/{name}",
         OPS_PORT,
         "Inputs with ages, terms, steps, the binding reason and the runner-up",
         answers=((200, "The explanation, or why there is none yet"), (404, "No such workload")),
     ),
-    Described("/openapi.json", OPS_PORT, "This document"),
+    Described("/openapi.json", OPS_PORT, "This document", guarded=False),
     *status.ROUTES,
 )
 
 
-def _app(view: View, routes: Iterable[tuple[Described, Handler]]) -> web.Application:
-    app = web.Application(middlewares=[_guard(view)])
+def _guarded(routes: Iterable[Described]) -> frozenset[str]:
+    return frozenset(described.path for described in routes if described.guarded)
+
+
+def _app(view: View, routes: Iterable[tuple[Described, Handler]], admission: Middleware) -> web.Application:
+    app = web.Application(middlewares=[_guard(view), admission])
     app.add_routes([web.get(described.path, handler) for described, handler in routes])
     return app
 
@@ -122,8 +128,10 @@ def _guard(view: View) -> Middleware:
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        body = request.content_length if request.content_length is not None or request.body_exists else 0
         try:
-            return await handler(request)
+            with answering(request.transport, body):
+                return await handler(request)
         except web.HTTPException as refusal:
             headers = {name: value for name, value in refusal.headers.items() if name == "Allow"}
             return json_answer(render.error_body("not_served", refusal.reason), refusal.status, headers)
@@ -142,14 +150,16 @@ def _path(request: web.Request) -> str:
     return "" if resource is None else resource.canonical
 
 
-def _states(view: View) -> web.Response:
+def _states(view: View, reach: Reach) -> web.Response:
     now = view.clock()
     bodies: list[Json] = [
         render.state_body(o, verdict_for(o, None)[0], now) if isinstance(o, Decision) else render.pending_body(o)
         for o in view.every(now)
+        if o.key.namespace in reach
     ]
     faults = view.faults()
-    configuration: Json = {"valid": not faults, "faults": list(faults)}
+    # They may name workloads of any namespace.
+    configuration: Json = {"valid": not faults, "faults": list(faults) if reach.whole else []}
     return json_answer({"workloads": bodies, "configuration": configuration}, headers=CACHE)
 
 
@@ -169,42 +179,23 @@ def _state(view: View, request: web.Request) -> web.Response:
 
 
 def _explain(view: View, request: web.Request) -> web.Response:
-    now = view.clock()
-    outcome = view.seen(asked_for(request), now)
+    now, key = view.clock(), asked_for(request)
+    outcome = view.seen(key, now)
     if outcome is None:
-        return unknown_workload()
+        return unknown_workload([known for known in view.known() if known.namespace in reach_of(request)], key)
     if isinstance(outcome, Pending):
         return json_answer(render.pending_body(outcome))
-    changes = view.board.changes.since(outcome.key, now - SPAN_S)
-    return json_answer(render.explain_body(outcome, now, changes, view.board.comparisons.of(outcome.key)))
+    changes = view.board.changes.since(key, now - SPAN_S)
+    compared, bill = view.board.comparisons.of(key), view.bill(key, now)
+    # What a person decided stands beside it, so that ``slo-scaler check`` needs no files.
+    spec = next((one for one in view.workloads.specs() if one.key == key), None)
+    decided = (
+        {} if spec is None else {"spec": plain(replace(spec, model_name=None))}
+    )  # a text that may come from a Secret
+    asked = view.asked(key)
+    counted = {"asked": plain(asked.classes)} if asked.classes else {}
+    return json_answer(render.explain_body(outcome, now, changes, compared, bill) | counted | decided)
 
 
 def _readiness(*, ready: bool) -> web.Response:
     return web.Response(text="ready\n") if ready else web.Response(text="not ready\n", status=503)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Collected(Collector):
-    """Families that were collected already."""
-
-    families: tuple[Metric, ...]
-
-    def collect(self) -> Iterable[Metric]:
-        return self.families
-
-
-def _metrics(registry: CollectorRegistry) -> Handler:
-    """Collected here, where nothing changes meanwhile; written as text in a thread, since a thousand workloads take 0.2 s of it.
-
-    A thread of its own, so that nothing that hangs in the shared ones keeps Prometheus waiting.
-    """
-    thread = ThreadPoolExecutor(1, "metrics")
-
-    async def handler(request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        collected = CollectorRegistry()
-        collected.register(_Collected(tuple(registry.collect())))
-        body = await asyncio.get_running_loop().run_in_executor(thread, encode, collected)
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
-    return handler

@@ -11,21 +11,22 @@ One decision answers every call, so that GetMetrics and IsActive of one poll agr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 
+from scaler.api.callers import Callers
+from scaler.api.handling import Handling, RpcTelemetry
 from scaler.api.parsed import Parse, Parsed
-from scaler.api.refs import checked, details
-from scaler.control.supervisor import TooManyWorkloads
+from scaler.api.refs import checked
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import WorkloadKey
 from scaler.core.shadow import ShadowRole
-from scaler.errors import ConfigError, NotReady, ScalerError, UnknownWorkload
+from scaler.errors import ConfigError, NotReady, UnknownWorkload
 from scaler.pb import externalscaler_pb2 as pb
 from scaler.pb import externalscaler_pb2_grpc as pb_grpc
 
@@ -44,29 +45,11 @@ UNREAD = (
     "Take the trigger out of the ScaledObject, or shadow out of the configuration"
 )
 
-CODES: Mapping[type[ScalerError], grpc.StatusCode] = MappingProxyType(
-    {
-        ConfigError: grpc.StatusCode.INVALID_ARGUMENT,
-        UnknownWorkload: grpc.StatusCode.NOT_FOUND,
-        NotReady: grpc.StatusCode.UNAVAILABLE,
-        TooManyWorkloads: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    }
-)
-"""What each error is on the wire. Whatever else is raised is a bug of ours: INTERNAL, and its text stays here."""
-
 _Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class RpcTelemetry(Protocol):
-    """Is told about RPCs. Must not block and must not raise."""
-
-    def handled(self, method: str, code: grpc.StatusCode, took_s: float) -> None:
-        """One RPC has ended; CANCELLED is how most streams end."""
-        ...
-
-    def failed(self, method: str, error: Exception) -> None:
-        """A handler raised something unexpected, of which the caller learns nothing but that it happened."""
-        ...
+class Unvouched(NotReady):
+    """Nobody but the caller knows the workload: it is not introduced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +69,8 @@ class Pace:
 class KedaParts:
     """What the servicer works with.
 
-    Once ``shutdown`` is set a new stream ends at once, with OK. ``shadow`` is what a workload is if it is one, else None.
+    Once ``shutdown`` is set a new stream ends at once, with OK. ``shadow`` is what a workload is if it is one, else None. ``callers`` says
+    who may call. ``vouch`` says why a call may not introduce a workload, empty when it may.
     """
 
     board: Board
@@ -96,6 +80,8 @@ class KedaParts:
     telemetry: RpcTelemetry
     shutdown: asyncio.Event
     shadow: Callable[[WorkloadKey], ShadowRole | None] = lambda _: None
+    callers: Callers = Callers()
+    vouch: Callable[[WorkloadKey], str] = lambda _: ""
 
 
 class KedaServicer(pb_grpc.ExternalScalerServicer):
@@ -124,9 +110,14 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         self._ending = asyncio.Event()
 
     async def GetMetricSpec(self, request: pb.ScaledObjectRef, context: _Context) -> pb.GetMetricSpecResponse:
-        """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED."""
+        """The constant metric. Errors: INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, PERMISSION_DENIED.
+
+        Served also of a workload that nobody vouches for yet: KEDA asks within moments of a ScaledObject's creation, and up to 2.19 an HPA
+        that is made without our metric stays without it.
+        """
         async with self._handling("GetMetricSpec", context):
-            self._resolve(request)
+            with suppress(Unvouched):
+                self._resolve(request, context)
             spec = pb.MetricSpec(metricName=METRIC_NAME, targetSize=TARGET, targetSizeFloat=TARGET)
             return pb.GetMetricSpecResponse(metricSpecs=[spec])
 
@@ -135,7 +126,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         async with self._handling("GetMetrics", context):
             if request.metricName != METRIC_NAME:
                 raise ConfigError(f"metricName must be {METRIC_NAME}")
-            key = self._resolve(request.scaledObjectRef)
+            key = self._resolve(request.scaledObjectRef, context)
             desired = self._told(key)
             # KEDA before 2.17 reads the integer only, later ones prefer the float when it is above 0.
             value = pb.MetricValue(metricName=METRIC_NAME, metricValue=desired, metricValueFloat=desired)
@@ -148,7 +139,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         would start a GPU at zero replicas for no reason that anybody could name.
         """
         async with self._handling("IsActive", context):
-            key = self._resolve(request)
+            key = self._resolve(request, context)
             if self._parts.shadow(key) is not None:
                 return pb.IsActiveResponse(result=self._told(key) > 0)
             decision = self._decision(key)
@@ -164,7 +155,7 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         Silent while inactive or unknown: KEDA before 2.18 obeys a ``false``, whatever other triggers say.
         """
         async with self._handling("StreamIsActive", context):
-            key = self._resolve(request)
+            key = self._resolve(request, context)
             self._open_streams += 1
             try:
                 await self._stream(key, context)
@@ -176,14 +167,18 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         self._parts.telemetry.handled("StreamMetricSpec", grpc.StatusCode.UNIMPLEMENTED, 0.0)
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the metric spec is a constant, ask GetMetricSpec")
 
-    def _resolve(self, ref: pb.ScaledObjectRef) -> WorkloadKey:
+    def _resolve(self, ref: pb.ScaledObjectRef, context: _Context) -> WorkloadKey:
         """The workload that a ref means, running if it comes with metadata. Without, a person looks and changes nothing."""
+        self._parts.callers.check(context)
         key = checked(ref)
         role = self._parts.shadow(key)
         if role is ShadowRole.UNREAD:
             raise ConfigError(f"{key}: {UNREAD}")
         if ref.scalerMetadata and role is None:
-            self._parts.supervisor.ensure(self._parsed.spec(key, dict(ref.scalerMetadata)))
+            spec = self._parsed.spec(key, dict(ref.scalerMetadata))
+            if key not in self._parts.supervisor and (why := self._parts.vouch(key)):
+                raise Unvouched(why)
+            self._parts.supervisor.ensure(spec)
         elif key in self._parts.supervisor:
             self._parts.supervisor.touch(key)
         elif role is None:
@@ -241,28 +236,8 @@ class KedaServicer(pb_grpc.ExternalScalerServicer):
         pause_s = self._pace.repeat_s if decision.estimate.ready else self._pace.without_replicas_s
         return decision.active, pause_s
 
-    def _handling(self, method: str, context: _Context) -> _Handling:
-        return _Handling(self._parts, method, context)
-
-
-class _Handling:
-    """Around every handler: errors become status codes, and telemetry is told how it ended."""
-
-    def __init__(self, parts: KedaParts, method: str, context: _Context) -> None:
-        self._parts, self._method, self._context = parts, method, context
-
-    async def __aenter__(self) -> None:
-        self._started = self._parts.clock()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        code, text = _status(error)
-        if isinstance(error, Exception) and code is grpc.StatusCode.INTERNAL:
-            self._parts.telemetry.failed(self._method, error)
-        self._parts.telemetry.handled(self._method, code, self._parts.clock() - self._started)
-        if isinstance(error, Exception):
-            await self._context.abort(code, text)
+    def _handling(self, method: str, context: _Context) -> Handling:
+        return Handling(self._parts.telemetry, self._parts.clock, method, context)
 
 
 def _desired(decision: Decision) -> int:
@@ -277,15 +252,3 @@ def _too_old(decision: Decision, age_s: float) -> str:
     more = len(decision.missing) - len(named)
     silent = f"; no reading from {', '.join(named)}" if named else ""
     return f"{decision.key}: the last observation is {age_s:.0f} s old{silent}" + (f" and {more} more" if more else "")
-
-
-def _status(error: BaseException | None) -> tuple[grpc.StatusCode, str]:
-    """The status that an error is answered with. Not an Exception: the call was cancelled, and nobody is left to be told."""
-    if error is None:
-        return grpc.StatusCode.OK, ""
-    if not isinstance(error, Exception):
-        return grpc.StatusCode.CANCELLED, ""
-    for kind, code in CODES.items():
-        if isinstance(error, ScalerError) and isinstance(error, kind):
-            return code, details(error)
-    return grpc.StatusCode.INTERNAL, "internal error of the scaler, described in its log"

@@ -28,12 +28,17 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_pings_without_data", 0),
     # A second process on the same port is a mistake; sharing it would show every other caller an empty scaler.
     ("grpc.so_reuseport", 0),
-    # A trigger is a few hundred bytes. How many streams one connection may hold stays unlimited: KEDA has one for each
-    # ScaledObject, all on the same connection.
+    # A trigger is a few hundred bytes.
     ("grpc.max_receive_message_length", LONGEST_MESSAGE_BYTES),
+    # KEDA has one stream for each ScaledObject, all on the same connection. One that is opened and says nothing costs 20 KiB.
+    ("grpc.max_concurrent_streams", 8192),
+    # Whoever has no call open that long is sent away in good order; KEDA polls more often, or connects again when it does.
+    ("grpc.max_connection_idle_ms", 300_000),
     # Whoever connects says who it is at once; gRPC's own patience is two minutes, and each takes a file descriptor.
     ("grpc.server_handshake_timeout_ms", 10_000),
 )
+MOST_CALLS = 10_000
+"""At the same time, streams among them: more than one process has workloads. Beyond it a call is refused, and KEDA holds what there is."""
 MOST_CONNECTIONS = "grpc.max_allowed_incoming_connections"
 ALIVE, READY = "liveness", "readiness"
 FIRST_CALL_S = 10.0
@@ -79,7 +84,11 @@ class KedaServer:
             else _Callers(self._listen.certificates, self._listen.first_call_s)
         )
         options = (*OPTIONS, (MOST_CONNECTIONS, self._listen.most))
-        server = grpc.aio.server(options=options, interceptors=() if callers is None else (callers,))
+        server = grpc.aio.server(
+            options=options,
+            interceptors=() if callers is None else (callers,),
+            maximum_concurrent_rpcs=MOST_CALLS,
+        )
         pb_grpc.add_ExternalScalerServicer_to_server(self._servicer, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from scaler import __version__
 from scaler.core.model import Pressure
@@ -12,11 +13,15 @@ from scaler.core.pressure import Condition
 
 GATE_PORT, OPS_PORT = 8080, 8081
 JSON = "application/json"
+READ_BY_PEOPLE = frozenset({"text/plain", "text/html"})
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a reader must know of one GET path. ``takes_class``: it has the optional ``class`` query parameter."""
+    """What a reader must know of one GET path. ``takes_class``: it has the optional ``class`` query parameter.
+
+    ``guarded``: it is not for everybody who reaches the port, see ``access``.
+    """
 
     path: str
     port: int
@@ -25,6 +30,13 @@ class Described:
     media: str = JSON
     schema: str | None = None
     takes_class: bool = False
+    guarded: bool = True
+
+
+ACCESS: Mapping[str, str] = {
+    "401": "A token is wanted that is for this (access in the configuration)",
+    "503": "The token cannot be reviewed now",
+}
 
 
 def _each(names: Iterable[str], schema: Json) -> dict[str, Json]:
@@ -108,6 +120,18 @@ EVENT_FIELDS: Mapping[str, Json] = {
     **POINT_FIELDS,
 }
 SCHEMAS: dict[str, Json] = {
+    "Error": {
+        "type": "object",
+        "description": "What every refusal says, as clients of OpenAI-like interfaces read it",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type", "param", "code"],
+                "properties": {**_each(("message", "type", "code"), TEXT), "param": {"type": "null"}},
+            }
+        },
+    },
     "Event": {"type": "object", "required": [*EVENT_FIELDS], "properties": dict(EVENT_FIELDS)},
     "History": {
         "type": "object",
@@ -160,14 +184,26 @@ def _path(entry: Described) -> Json:
     parameters: list[Json] = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
     if entry.takes_class:
         parameters.append({"name": "class", "in": "query", "required": False, "schema": TEXT})
-    schema: Json = TEXT if entry.schema is None else {"$ref": f"#/components/schemas/{entry.schema}"}
-    if entry.media == JSON and entry.schema is None:
-        schema = {"type": "object"}
     responses: dict[str, Json] = {
-        str(status): {"description": text or entry.summary, "content": {entry.media: {"schema": schema}}}
+        str(status): {"description": text or entry.summary, "content": _content(entry, status)}
         for status, text in entry.answers
     }
+    if entry.guarded:
+        responses |= {status: {"description": text} for status, text in ACCESS.items() if status not in responses}
     return {
         "servers": [{"url": f"http://localhost:{entry.port}"}],
         "get": {"summary": entry.summary, "parameters": parameters, "responses": responses},
     }
+
+
+def _content(entry: Described, status: int) -> Json:
+    """Pages for people and probes are refused in their own form, and everything else in JSON."""
+    if entry.media in READ_BY_PEOPLE:
+        return {entry.media: {"schema": TEXT}}
+    if status != HTTPStatus.OK:
+        return {JSON: {"schema": _named("Error")}}
+    return {entry.media: {"schema": {"type": "object"} if entry.schema is None else _named(entry.schema)}}
+
+
+def _named(schema: str) -> Json:
+    return {"$ref": f"#/components/schemas/{schema}"}

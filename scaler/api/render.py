@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
 from scaler.control.history import SPAN_S, Point, point
+from scaler.core import cost
 from scaler.core.explain import Explanation, binding, explain
 from scaler.core.explain_state import state_because
 from scaler.core.floor import standing
-from scaler.core.model import Pressure
+from scaler.core.model import GateMode, Pressure
 from scaler.core.plain import Json, plain
 from scaler.core.retry import age_s
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from scaler.control.changes import Change
     from scaler.control.comparison import Comparison
+    from scaler.core.cost import Bill
     from scaler.core.decision import ClassDecision, Decision, Estimate, Pending
     from scaler.core.model import WorkloadKey
 
@@ -85,6 +87,7 @@ def pending_body(pending: Pending) -> Body:
         "workload_state": Pressure.UNKNOWN.value,
         "admit_ratio": 1.0,
         "admit_per_s": None,
+        "gate": GateMode.OFF.value,
         "retry_after_s": 0.0,
         "reason": "pending",
         "because": pending.why,
@@ -93,16 +96,23 @@ def pending_body(pending: Pending) -> Body:
 
 
 def explain_body(
-    decision: Decision, now: float, changes: Sequence[Change] = (), shadow: Comparison | None = None
-) -> Json:
+    decision: Decision,
+    now: float,
+    changes: Sequence[Change] = (),
+    shadow: Comparison | None = None,
+    bill: Bill | None = None,
+) -> Body:
     """The whole explanation, inputs included: ``core.plain.restore`` and ``core.explain.recompute`` give the number again.
 
-    ``changes`` are those of the last hour, the oldest first; ``shadow`` is what was compared if the workload is one.
+    ``changes`` are those of the last hour, the oldest first; ``shadow`` is what was compared if the workload is one. ``bill`` is that of
+    the last hour.
     """
     explained = explain(decision, now)
     told = {name: getattr(explained, name) for name in _EXPLAINED}
     compared = {} if shadow is None else {"shadow": shadow}
-    return plain({**told, **_floor(decision, now), "changes": [_change(one, now) for one in changes], **compared})
+    costs = {} if bill is None else {"cost": {"text": cost.told(bill), **asdict(bill)}}
+    shown = {**told, **_floor(decision, now), "changes": [_change(one, now) for one in changes], **compared, **costs}
+    return {name: plain(value) for name, value in shown.items()}
 
 
 def _change(one: Change, now: float) -> dict[str, object]:

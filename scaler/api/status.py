@@ -13,6 +13,7 @@ from scaler.api import page, render, workload_page
 from scaler.api.openapi import OPS_PORT, Described
 from scaler.api.streams import Streams
 from scaler.api.view import Handler, View, asked_for, json_answer, served, unknown_workload
+from scaler.control.changes import SPAN_S
 from scaler.core.model import Pressure
 from scaler.report.markup import Markup
 
@@ -111,7 +112,9 @@ class _Listing:
 def _workload(view: View, request: web.Request) -> web.Response:
     key, now = asked_for(request), view.clock()
     outcome = view.seen(key, now)
-    return _html(workload_page.workload_page(key, outcome, now, view.faults()), 404 if outcome is None else 200)
+    lately = workload_page.Lately(view.board.changes.since(key, now - SPAN_S), view.bill(key, now))
+    shown = workload_page.workload_page(key, outcome, now, view.faults(), lately)
+    return _html(shown, 404 if outcome is None else 200)
 
 
 def _history(view: View, request: web.Request) -> web.Response:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
 from scaler.api import render
 from scaler.core.admission import as_of
+from scaler.core.counted import Counted
 from scaler.core.decision import Decision, Pending
 from scaler.core.model import WorkloadKey
 from scaler.core.plain import Json
@@ -19,10 +21,14 @@ from scaler.core.plain import Json
 if TYPE_CHECKING:
     from scaler.control.board import Board
     from scaler.control.ports import Clock
+    from scaler.core.cost import Bill
     from scaler.core.step import WorkloadSpec
 
 Answer = Callable[[web.Request], web.Response]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+MOST_NAMED = 3
+"""Workloads that an error names."""
 
 
 class Workloads(Protocol):
@@ -43,7 +49,8 @@ class Workloads(Protocol):
 class View:
     """What answers are made from. ``failed`` is told of a handler that raised something unexpected, by its route's path.
 
-    ``faults`` are those of the newest configuration file; while there are any, the one before it is in use.
+    ``faults`` are those of the newest configuration file; while there are any, the one before it is in use. ``prices`` are those of a
+    GPU-hour, by the name of the GPU. ``asked`` is what the gate in the path counted of a workload since this process began.
     """
 
     board: Board
@@ -52,6 +59,8 @@ class View:
     rng: random.Random
     failed: Callable[[str, Exception], None]
     faults: Callable[[], tuple[str, ...]] = tuple
+    prices: Callable[[], Mapping[str, float]] = dict
+    asked: Callable[[WorkloadKey], Counted] = lambda _: Counted()
 
     def seen(self, key: WorkloadKey, now: float) -> Decision | Pending | None:
         """The newest outcome as it must be read now; None when nobody knows the workload."""
@@ -61,6 +70,10 @@ class View:
         if outcome is None and key in self.workloads:
             return Pending(key, "its first look at the engines has not ended")
         return outcome
+
+    def bill(self, key: WorkloadKey, now: float) -> Bill | None:
+        """What the workload's GPUs did in the last hour, and what that cost; None where nobody tells of GPUs."""
+        return self.board.costs.lately(key, now, self.prices())
 
     def known(self) -> list[WorkloadKey]:
         """Every workload, in the order of their keys."""
@@ -95,7 +108,13 @@ def json_answer(body: Json, status: int = 200, headers: Mapping[str, str] | None
     return web.Response(text=text, status=status, headers=headers, content_type="application/json")
 
 
-def unknown_workload() -> web.Response:
-    """404."""
+def unknown_workload(known: Sequence[WorkloadKey] = (), asked: WorkloadKey | None = None) -> web.Response:
+    """404, naming those of the ``known`` that are written like the one that was ``asked`` for, else the first of them."""
     message = "no such workload: a workload is the namespace and the name of a ScaledObject that names this scaler"
+    names = [str(key) for key in known]
+    near = get_close_matches(str(asked), names, MOST_NAMED) or names[:MOST_NAMED]
+    if near:
+        message += f"; there is {', '.join(near)}" + (
+            f" and {len(names) - len(near)} more" if names[len(near) :] else ""
+        )
     return json_answer(render.error_body("unknown_workload", message), 404)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scaler.api.page import (
@@ -16,6 +17,7 @@ from scaler.api.page import (
     state_of,
 )
 from scaler.control.history import SPAN_S, strictest_budget_s
+from scaler.core import cost
 from scaler.core.decision import ClassDecision, Decision, Pending
 from scaler.core.explain import Explanation, ReadingAge, explain
 from scaler.core.explain_state import number
@@ -26,18 +28,31 @@ from scaler.report.markup import Markup, element, together
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scaler.control.changes import Change
+    from scaler.core.cost import Bill
     from scaler.core.model import Signal, WorkloadKey
 
 ROOT = "../../"
 
 
-def workload_page(key: WorkloadKey, outcome: Decision | Pending | None, now: float, faults: Sequence[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """What was in the last hour: the changes, the oldest first, and what it cost where that is known."""
+
+    changes: Sequence[Change] = ()
+    bill: Bill | None = None
+
+
+def workload_page(
+    key: WorkloadKey, outcome: Decision | Pending | None, now: float, faults: Sequence[str], lately: Lately
+) -> str:
     """The page as HTML, also of a workload that nobody knows."""
     path = path_of(key)
     title = element("h1", element("a", "SLO scaler", href=ROOT), " / ", str(key), " ", badge(state_of(outcome)))
     if isinstance(outcome, Decision):
         told = explain(outcome, now)
-        above, below = _decision(outcome, told), together(*_tables(told))
+        above = _decision(outcome, told, lately.bill)
+        below = together(*_tables(told), _changes(lately.changes, now))
     else:
         above = element("p", "No such workload." if outcome is None else f"No decision yet: {outcome.why}.")
         below = Markup()
@@ -64,7 +79,7 @@ def workload_page(key: WorkloadKey, outcome: Decision | Pending | None, now: flo
     return frame(f"{key} – SLO scaler", ROOT, f"v1/events/{path}", inside, faults)
 
 
-def _decision(decision: Decision, told: Explanation) -> Markup:
+def _decision(decision: Decision, told: Explanation, bill: Bill | None) -> Markup:
     seen = decision.estimate
     numbers = (
         ("desired", str(decision.desired)),
@@ -81,6 +96,7 @@ def _decision(decision: Decision, told: Explanation) -> Markup:
         element("li", element("b", told.binding.text), "."),
         element("li", f"Next in line: {told.runner_up.text}."),
         element("li", f"{told.state_because}."),
+        Markup() if bill is None else element("li", f"Cost: {cost.told(bill)}."),
         class_="why",
     )
     items = [element("li", f"{finding.text}.", " ", element("code", finding.code)) for finding in told.findings]
@@ -96,6 +112,21 @@ def _tables(told: Explanation) -> Iterator[Markup]:
     silent = [(miss.replica, "silent", "", "", "", miss.why) for miss in told.missing]
     replicas = [*map(_replica, told.readings), *silent]
     yield _table("Replicas", ("replica", "running", "waiting", "KV cache", "age", "note"), replicas)
+
+
+def _changes(changes: Sequence[Change], now: float) -> Markup:
+    """The newest first."""
+    if not changes:
+        return Markup()
+    heads = ("ago", "state", "replicas", "why")
+    return _table("Changes of the last hour", heads, (_change(one, now) for one in reversed(changes)))
+
+
+def _change(one: Change, now: float) -> tuple[str, ...]:
+    came = "" if one.before in {None, one.desired} else f"{one.before} → "
+    blind = " blind" if one.blind else ""
+    ago = f"{max(0.0, now - one.at) / 60:.0f} min"
+    return ago, together(badge(one.state), blind), f"{came}{one.desired}", one.because
 
 
 def _class(verdict: ClassDecision) -> tuple[str, ...]:

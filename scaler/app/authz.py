@@ -10,25 +10,28 @@ import grpc.aio
 
 from scaler.api.certificates import Certificates
 from scaler.api.doors import cannot_open, probe, shown
-from scaler.backpressure.ext_authz import OPTIONS, Authorization, mount
+from scaler.api.keda_server import MOST_CONNECTIONS
+from scaler.backpressure.ext_authz import MOST_CALLS, OPTIONS, Authorization, mount
 
 NAME = "AUTHZ"
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where to listen, for how many seconds calls may go on after a stop, and TLS if the port speaks that."""
+    """Where to listen, for how many seconds calls may go on after a stop, TLS if the port speaks that, and the most connections."""
 
     host: str
     port: int
     grace_s: float
     certificates: Certificates | None = None
+    most: int = 1024
 
 
 @asynccontextmanager
 async def authorizing(servicer: Authorization, door: Door) -> AsyncIterator[int]:
     """Answer while the context is open; the port. Raises ConfigError when it cannot be opened."""
-    server = grpc.aio.server(options=OPTIONS)
+    options = (*OPTIONS, (MOST_CONNECTIONS, door.most))
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
     await mount(server, servicer)
     try:
         await probe(door.host, door.port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import Any, Protocol
@@ -23,8 +23,12 @@ from scaler.cluster.scaled_objects import Service
 from scaler.cluster.shards import ConfigMaps
 from scaler.control.board import Board
 from scaler.control.ports import Clock
+from scaler.control.supervisor import Supervisor
+from scaler.core.decision import Decision
 from scaler.core.model import WorkloadKey
 from scaler.settings import Kubernetes
+
+FIRST_NUMBERS_S, LOOK_EVERY_S = 5.0, 0.05
 
 
 class Heard(Protocol):
@@ -152,3 +156,13 @@ class Clustered:
             await asyncio.sleep(self.cluster.timings.settle_s)
             if not self.election.leads():
                 await send_away()
+
+
+async def decided(discovery: Discovery, supervisor: Supervisor) -> None:
+    """Wait until every workload has its number, though not for one that cannot get any: who finds this pod finds what it asks for."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_NUMBERS_S):
+            while not discovery.listed or any(  # noqa: ASYNC110 - for a moment at the start; neither tells when it changes
+                not isinstance(supervisor.board.latest(spec.key), Decision) for spec in supervisor.specs()
+            ):
+                await asyncio.sleep(LOOK_EVERY_S)

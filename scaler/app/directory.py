@@ -29,13 +29,17 @@ UNWRITTEN = (
 class Directory:
     """Implements ``cluster.discovery.Workloads``. What the configuration file specifies stays as it is there.
 
-    ``parse`` raises ConfigError. ``reparsed`` is called when metadata that was parsed before may mean something else now.
+    ``parse`` raises ConfigError. ``reparsed`` is called when metadata that was parsed before may mean something else now. ``listed``: the
+    file says where the replicas of a workload are. ``unseen`` says why nobody here knows a workload; None without a cluster, where only
+    KEDA's word counts.
     """
 
     supervisor: Supervisor
     parse: Callable[[WorkloadKey, Mapping[str, str]], WorkloadSpec]
-    reparsed: Callable[[], None]
+    reparsed: Callable[[], None] = lambda: None
     configured: frozenset[WorkloadKey] = frozenset()
+    listed: Callable[[WorkloadKey], bool] = lambda _: False
+    unseen: Callable[[WorkloadKey], str] | None = None
     _named: dict[WorkloadKey, NamedWorkload] = field(default_factory=dict, init=False)
     _pinned: set[WorkloadKey] = field(default_factory=set, init=False)
 
@@ -64,6 +68,16 @@ class Directory:
         named = self._named.get(key)
         return None if named is None else named.uid
 
+    def vouch(self, key: WorkloadKey) -> str:
+        """Why a call may not introduce the workload, empty when it may.
+
+        In a cluster it exists if a ScaledObject does that names us, or if the operator's file says where its replicas are: what a call
+        says of itself is no proof.
+        """
+        if self.unseen is None or key in self._named or self.listed(key):
+            return ""
+        return self.unseen(key)
+
     def named(self, workload: NamedWorkload) -> None:
         """A ScaledObject names us, or says something else than before."""
         self._named[workload.key] = workload
@@ -78,6 +92,9 @@ class Directory:
         if key not in self.configured:
             self.supervisor.forget(key)
             self.supervisor.board.drop(key)  # it may be there and not run
+        for waiting in [one for one in self._named.values() if one.key.namespace == key.namespace]:
+            if waiting.key not in self.supervisor:  # perhaps for want of the room that there is now
+                self._follow(waiting)
 
     def follow_all(self, configured: frozenset[WorkloadKey]) -> None:
         """The configuration has changed: what its names stand for, and which workloads it specifies itself."""
@@ -100,10 +117,17 @@ class Directory:
         except ConfigError as error:
             self._wait(workload.key, "; ".join(error.faults))
             return
+        if workload.key not in self.supervisor and (full := self.supervisor.full(workload.key.namespace)):
+            self._wait(workload.key, full)
+            return
         self.supervisor.ensure(spec, pinned=True)
         self._pinned.add(workload.key)
 
     def _wait(self, key: WorkloadKey, why: str) -> None:
+        if key in self.supervisor and why != WAITS:
+            self.supervisor.warn(
+                key, f"its ScaledObject was edited and cannot be used: {why}; the last good trigger stands"
+            )
         if key in self._pinned:  # KEDA's own call is answered with the fault, or brings what is missing
             self._pinned.discard(key)
             self.supervisor.release(key)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from scaler.api.access import Readers
 from scaler.app.opened import Opened, background
 from scaler.backpressure.asked import Trust
 from scaler.control.ports import Clock, Demand, Replicas, Snapshot
@@ -21,7 +22,8 @@ from scaler.sources.prometheus import PrometheusSource
 from scaler.sources.prometheus_api import PrometheusApi, PrometheusSettings
 from scaler.sources.prometheus_demand import PrometheusDemand
 from scaler.sources.prometheus_replicas import PrometheusReplicas, Sought
-from scaler.sources.scrape import ScrapeSettings, scraping
+from scaler.sources.scrape import Caution, ScrapeSettings, scraping
+from scaler.sources.shares import Shares
 from scaler.workload import Bounds, parse_workload
 
 LONGEST_SCRAPE_S, SCRAPE_SHARE = 1.5, 0.75
@@ -57,7 +59,8 @@ class Live:
 
     ``listed`` knows the replicas that are named by hand, ``cluster`` those of the workloads that a ScaledObject names; where neither knows
     any, the Prometheus that a spec names as its source is asked. ``bounds`` are those of a workload's ScaledObject, ``overrides`` what its
-    annotations say; ``annotated`` is whether one makes it a shadow, and ``role`` what shadow it would be.
+    annotations say; ``annotated`` is whether one makes it a shadow, and ``role`` what shadow it would be. ``loopback``: the cluster is on
+    this machine, and its pods may be, too.
     """
 
     configuration: Configuration
@@ -70,7 +73,9 @@ class Live:
     overrides: Callable[[WorkloadKey], Mapping[str, str]] = lambda _: {}
     annotated: Callable[[WorkloadKey], bool] = lambda _: False
     role: Callable[[WorkloadKey], ShadowRole | None] = lambda _: None
+    loopback: bool = False
     inputs: ConfiguredInputs = field(init=False)
+    _shares: Shares = field(init=False, repr=False)
     _scrapes: Opened[ScrapeSettings, PodSource] = field(init=False, repr=False)
     _prometheus: Opened[tuple[str, PrometheusSettings], _Prometheus] = field(init=False, repr=False)
     _demands: Opened[tuple[DemandQueries, _Prometheus], PrometheusDemand] = field(init=False, repr=False)
@@ -79,6 +84,7 @@ class Live:
     def __post_init__(self) -> None:
         """Nothing is open before the first ``follow``."""
         self.inputs = ConfiguredInputs({}, uncounted=self.uncounted)
+        self._shares = Shares(lambda: self.configuration.access.share, self.clock)
         self._scrapes, self._prometheus = Opened(self._open_scrape), Opened(self._open_prometheus)
         self._demands = Opened(self._open_demand)
 
@@ -122,6 +128,18 @@ class Live:
         if self.specs is not None:
             self.specs.nudge(key)
 
+    def lists(self, key: WorkloadKey) -> bool:
+        """Whether the configuration says where the workload's replicas are."""
+        return key in self.configuration.targets
+
+    def keda_names(self) -> frozenset[str]:
+        """Of these a certificate on KEDA's port must bear one now; none: any will do."""
+        return self.configuration.access.keda_names
+
+    def readers(self) -> Readers:
+        """Who may read now over HTTP."""
+        return self.configuration.access.readers
+
     def trust(self) -> Trust:
         """Who is believed now about who asks."""
         return self.configuration.trust
@@ -146,7 +164,7 @@ class Live:
 
     @asynccontextmanager
     async def _open_scrape(self, settings: ScrapeSettings) -> AsyncIterator[PodSource]:
-        async with scraping(settings) as scraper:
+        async with scraping(settings, caution=Caution(self._shares, self.loopback)) as scraper:
             yield PodSource(scraper, self.clock, timeout_s=scrape_timeout_s(self.configuration.catalog.tick_s))
 
     @asynccontextmanager

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
@@ -17,6 +17,8 @@ from typing import TextIO
 
 from aiohttp import web
 
+from scaler.api.access import Keeper
+from scaler.api.callers import Callers
 from scaler.api.certificates import Certificates
 from scaler.api.doors import Cap, ConnectionCaps, Listener, cannot_open, opened
 from scaler.api.http import Ops, gate_app, ops_app, runner
@@ -24,22 +26,21 @@ from scaler.api.keda import KedaParts, KedaServicer
 from scaler.api.keda_server import KedaServer, Listen
 from scaler.api.view import View
 from scaler.app import authz
-from scaler.app.clustered import Cluster, Clustered, reached
+from scaler.app.clustered import Cluster, Clustered, decided, reached
 from scaler.app.directory import Directory
+from scaler.app.keeping import keeping
 from scaler.app.live import Live
 from scaler.app.opened import vital
 from scaler.app.reload import Reload
 from scaler.backpressure import admit, check
 from scaler.backpressure.asked import Trust
 from scaler.backpressure.ext_authz import Authorization, CheckParts
-from scaler.cluster.discovery import Discovery
 from scaler.control.board import Board
 from scaler.control.gate import GateParts, Gates
 from scaler.control.loop import NothingStored, Parts
 from scaler.control.ports import Demand, Memory, Replicas, StateStore
 from scaler.control.supervisor import Supervisor
 from scaler.core import memory as short_memory
-from scaler.core.decision import Decision
 from scaler.core.step import DEFAULT_TICK_S
 from scaler.settings import Configuration, Place, Ports, WatchedFile, read_configuration
 from scaler.settings.process import open_files, raise_open_files
@@ -48,13 +49,15 @@ from scaler.store import FileStore, WholeState
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
 from scaler.telemetry.conditions import OnConditions
+from scaler.telemetry.costs import OnCosts
 from scaler.telemetry.gauges import AtGates
 from scaler.telemetry.libraries import listened_to
 from scaler.telemetry.objectives import OnObjectives
 
 GRACE_S = 5.0
 SWEEP_EVERY_S = 60.0
-FIRST_NUMBERS_S, LOOK_EVERY_S = 5.0, 0.05
+COLLECT = (100, 10, 1000)
+"""The young often, in moments; all objects seldom: with a thousand workloads that stops every loop for a fifth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ async def serve(path: Path | None, ports: Ports, place: Place, tick_s: float = D
         # What lives as long as the process need not be looked at by each full collection, which stops every loop meanwhile.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECT)
         await stop.wait()
 
 
@@ -119,36 +123,51 @@ async def running(wiring: Wiring) -> AsyncIterator[Bound]:
     board, ready, shutdown = Board(), asyncio.Event(), asyncio.Event()
     reporter = Reporter(board, clock, time.time, wiring.log)
     live = Live(wiring.configuration, clock, wiring.replicas, wiring.demand)
+    live.loopback = wiring.cluster is not None and wiring.cluster.api.local
     async with AsyncExitStack() as stack:
         stack.callback(reporter.close)
         stack.enter_context(listened_to(reporter.library, asyncio.get_running_loop()))
         certificates = await _certificates(stack, wiring.configuration, reporter)
         kept = await _kept(stack, wiring, reporter)
         gates = Gates(GateParts(board, live.spec_of, clock, random.SystemRandom(), live.nudge))
-        supervisor = Supervisor(Parts(live.inputs, live, board, reporter, clock, kept.store, kept.memory, gate=gates))
+        parts = Parts(live.inputs, live, board, reporter, clock, kept.store, kept.memory, gate=gates)
+        supervisor = Supervisor(parts, lambda: live.configuration.access.limits)
         live.specs = supervisor
         stack.push_async_callback(live.close)
         stack.push_async_callback(supervisor.stop)
-        servicer = KedaServicer(KedaParts(board, supervisor, live.parse, clock, reporter, shutdown, live.shadow))
-        directory = Directory(supervisor, live.parse, servicer.forget_parsed)
+        directory = Directory(supervisor, live.parse)
+        callers = Callers() if certificates is None else Callers(live.keda_names, certificates.refused)
+        asked = KedaParts(
+            board, supervisor, live.parse, clock, reporter, shutdown, live.shadow, callers, directory.vouch
+        )
+        servicer = KedaServicer(asked)
+        directory.reparsed, directory.listed = servicer.forget_parsed, live.lists
         live.bounds, live.overrides = directory.bounds, directory.overrides
         live.annotated, live.role = directory.annotated, directory.role
         await _follow(stack, wiring, Reload(live, supervisor, servicer, reporter, directory))
         if kept.clustered is not None:
             looking = kept.clustered.looking(wiring.configuration.namespaces, directory)
             live.cluster = discovery = await stack.enter_async_context(looking)
+            directory.unseen = discovery.why
             await stack.enter_async_context(kept.clustered.announcing(board, directory.uid))
         await stack.enter_async_context(vital(_sweep(supervisor)))
         faults: Callable[[], tuple[str, ...]] = tuple if wiring.watched is None else wiring.watched.current_faults
-        view = View(board, supervisor, clock, random.SystemRandom(), reporter.failed, faults)
+        rng = random.SystemRandom()
+        view = View(
+            board, supervisor, clock, rng, reporter.failed, faults, lambda: live.configuration.prices, gates.asked
+        )
         caps = ConnectionCaps.within(open_files())
-        listening = _Listening(stack, wiring.ports, certificates, ready, shutdown, caps, reporter, gates, live.trust)
+        api = None if wiring.cluster is None else wiring.cluster.api
+        keeper = await stack.enter_async_context(keeping(live.readers, api, clock, reporter))
+        listening = _Listening(
+            stack, wiring.ports, certificates, ready, shutdown, caps, reporter, gates, live.trust, keeper
+        )
         gate_port, ops_port = await _listen_http(listening, view)
         authz_port = await _listen_authz(listening)
         server, keda_port = await _listen_keda(listening, servicer)
         reporter.listening(keda=keda_port, gate=gate_port, ops=ops_port, authz=authz_port)
         if kept.clustered is not None:
-            await _decided(discovery, supervisor)
+            await decided(discovery, supervisor)
             await stack.enter_async_context(kept.clustered.leading(supervisor.adopt, server.renew))
         ready.set()
         yield Bound(keda_port, gate_port, ops_port, authz_port, board, supervisor)
@@ -194,6 +213,7 @@ class _Listening:
     reporter: Reporter
     gates: Gates
     trust: Callable[[], Trust]
+    keeper: Keeper
 
 
 async def _certificates(stack: AsyncExitStack, configuration: Configuration, reporter: Reporter) -> Certificates | None:
@@ -214,8 +234,8 @@ async def _listen_keda(at: _Listening, servicer: KedaServicer) -> tuple[KedaServ
 
 
 async def _listen_authz(at: _Listening) -> int:
-    servicer = Authorization(CheckParts(at.gates, at.reporter.handled, at.reporter.failed, at.trust))
-    door = authz.Door(at.ports.host, at.ports.authz, GRACE_S, at.certificates)
+    servicer = Authorization(CheckParts(at.gates, at.reporter.handled, at.reporter.failed, at.trust, at.keeper.may_ask))
+    door = authz.Door(at.ports.host, at.ports.authz, GRACE_S, at.certificates, at.caps.authz)
     return await at.stack.enter_async_context(authz.authorizing(servicer, door))
 
 
@@ -225,21 +245,23 @@ async def _listen_http(at: _Listening, view: View) -> tuple[int, int]:
     for collector in (
         AtGates(gates.counted, lambda: gates.let_in_unknown),
         OnConditions(view.board),
+        OnCosts(view.board.costs, view.prices),
         OnObjectives(view.board, view.workloads.specs),
     ):
         reporter.registry.register(collector)
-    checks = check.Check(view.board, view.clock, view.rng, reporter.failed)
+    checks = check.Check(view.board, view.clock, view.rng, reporter.failed, at.keeper.may_ask)
     ops = Ops(
         view,
         reporter.registry,
         lambda: at.ready.is_set() and not at.shutdown.is_set(),
         {**check.paths(), **admit.paths()},
+        at.keeper,
     )
     tls = None if at.certificates is None else at.certificates.http_context()
     gate = _Door("GATE", at.ports.gate, Cap(at.caps.gate, lambda: reporter.crowded("gate")), tls)
     ops_door = _Door("OPS", at.ports.ops, Cap(at.caps.ops, lambda: reporter.crowded("ops")))
-    asked = admit.Admit(gates, reporter.failed, at.trust)
-    gate_port = await _listen(at, gate_app(view, [*check.routes(checks), *admit.routes(asked)]), gate)
+    asked = admit.Admit(gates, reporter.failed, at.trust, at.keeper.may_ask)
+    gate_port = await _listen(at, gate_app(view, [*check.routes(checks), *admit.routes(asked)], at.keeper), gate)
     return gate_port, await _listen(at, ops_app(ops), ops_door)
 
 
@@ -266,16 +288,6 @@ async def _listen(at: _Listening, app: web.Application, door: _Door) -> int:
     at.stack.push_async_callback(Listener(sockets, served.server, door.cap, door.tls).close)
     bound: int = sockets[0].getsockname()[1]
     return bound
-
-
-async def _decided(discovery: Discovery, supervisor: Supervisor) -> None:
-    """Wait until every workload has its number, though not for one that cannot get any: who finds this pod finds what it asks for."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(FIRST_NUMBERS_S):
-            while not discovery.listed or any(  # noqa: ASYNC110 - for a moment at the start; neither tells when it changes
-                not isinstance(supervisor.board.latest(spec.key), Decision) for spec in supervisor.specs()
-            ):
-                await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _sweep(supervisor: Supervisor) -> None:

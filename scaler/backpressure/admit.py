@@ -11,7 +11,7 @@ from the query only where nothing follows, which is how an operator writes the a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,15 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """What verdicts are made from. ``failed`` is told of an answer that raised something unexpected; ``trust`` is that of the moment."""
+    """What verdicts are made from. ``failed`` is told of an answer that raised something unexpected; ``trust`` is that of the moment.
+
+    ``may`` says whether one with these headers may ask for a namespace: who may not gets the answer of an unknown workload.
+    """
 
     gates: Gates
     failed: Callable[[str, Exception], None]
     trust: Callable[[], Trust] = Trust
+    may: Callable[[Mapping[str, str], str], bool] = lambda _headers, _namespace: True
 
 
 def routes(admit: Admit) -> list[web.RouteDef]:
@@ -81,7 +85,10 @@ def answer(admit: Admit, request: web.Request) -> web.Response:
     query = {} if REST in request.match_info else request.query
     try:
         key = WorkloadKey(request.match_info["namespace"], request.match_info["name"])
-        verdict = admit.gates.ask(key, request_of(request.headers, admit.trust(), query.get("class")))
+        if admit.may(request.headers, key.namespace):
+            verdict = admit.gates.ask(key, request_of(request.headers, admit.trust(), query.get("class")))
+        else:
+            verdict = admit.gates.unknown(Why.UNKNOWN_WORKLOAD)
     except Exception as error:  # noqa: BLE001 - our own bug must not stop somebody's traffic
         admit.failed(PATH, error)
         verdict = admit.gates.unknown(Why.ERROR)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,12 +39,16 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the check is made from. ``failed`` is told of an answer that raised something unexpected."""
+    """What the check is made from. ``failed`` is told of an answer that raised something unexpected.
+
+    ``may`` says whether one with these headers may ask for a namespace: who may not gets the answer of an unknown workload.
+    """
 
     board: Board
     clock: Clock
     rng: random.Random
     failed: Callable[[str, Exception], None]
+    may: Callable[[Mapping[str, str], str], bool] = lambda _headers, _namespace: True
 
 
 def routes(check: Check) -> list[web.RouteDef]:
@@ -78,7 +82,7 @@ def answer(check: Check, request: web.Request) -> web.Response:
     """One verdict. What is not known, and what we got wrong, is let through: a 5xx would leave it to the gateway's own rule."""
     try:
         key = WorkloadKey(request.match_info["namespace"], request.match_info["name"])
-        outcome = check.board.latest(key)
+        outcome = check.board.latest(key) if check.may(request.headers, key.namespace) else None
         if isinstance(outcome, Decision):
             return _verdict(check, outcome, request.query.get("class"))
     except Exception as error:  # noqa: BLE001 - our own bug must not stop somebody's traffic

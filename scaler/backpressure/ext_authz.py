@@ -34,7 +34,12 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.server_handshake_timeout_ms", 10_000),
+    # A verdict takes less than a millisecond: nobody has that many open who waits for the answers.
+    ("grpc.max_concurrent_streams", 1024),
+    ("grpc.max_connection_idle_ms", 300_000),
 )
+MOST_CALLS = 8192
+"""At the same time, of all connections. One that is opened and says nothing costs 20 KiB, and beyond it calls are refused."""
 WORKLOAD, CLASS = "workload", "class"
 """What a route says in its context extensions: ``namespace/name``, and optionally a request class."""
 HEADER_TIMEOUTS: Mapping[str, float] = {**TIMEOUTS, "x-envoy-expected-rq-timeout-ms": 0.001}
@@ -51,13 +56,15 @@ class CheckParts:
     """What verdicts are made from.
 
     ``handled`` is told of every call: its method, its code and the seconds it took. ``failed`` is told of what raised something unexpected;
-    ``trust`` is that of the moment.
+    ``trust`` is that of the moment. ``may`` says whether a gateway with this metadata may ask for a namespace: one that may not gets the
+    answer of an unknown workload.
     """
 
     gates: Gates
     handled: Callable[[str, str, float], None]
     failed: Callable[[str, Exception], None]
     trust: Callable[[], Trust] = Trust
+    may: Callable[[Mapping[str, str], str], bool] = lambda _metadata, _namespace: True
 
 
 class Authorization(pb_grpc.AuthorizationServicer):
@@ -70,21 +77,23 @@ class Authorization(pb_grpc.AuthorizationServicer):
     async def Check(
         self,
         request: pb.CheckRequest,
-        context: grpc.aio.ServicerContext[Any, Any],  # noqa: ARG002 - the stub's
+        context: grpc.aio.ServicerContext[Any, Any],
     ) -> pb.CheckResponse:
         """One verdict. What we got wrong is let through."""
         parts, started = self._parts, self._parts.gates.clock()
         try:
-            verdict = self._verdict(request)
+            verdict = self._verdict(request, context)
         except Exception as error:  # noqa: BLE001 - our own bug must not stop somebody's traffic
             parts.failed(METHOD, error)
             verdict = parts.gates.unknown(Why.ERROR)
         parts.handled(METHOD, grpc.StatusCode.OK.name, parts.gates.clock() - started)
         return _response(verdict, started)
 
-    def _verdict(self, request: pb.CheckRequest) -> Verdict:
+    def _verdict(self, request: pb.CheckRequest, context: grpc.aio.ServicerContext[Any, Any]) -> Verdict:
         said = request.attributes.context_extensions
         namespace, _, name = said.get(WORKLOAD, "").partition("/")
+        if not self._parts.may(_metadata(context), namespace):
+            return self._parts.gates.unknown(Why.UNKNOWN_WORKLOAD)
         headers = _headers(request.attributes.request.http)
         asked = request_of(headers, self._parts.trust(), said.get(CLASS), HEADER_TIMEOUTS)
         return self._parts.gates.ask(WorkloadKey(namespace, name), asked)
@@ -97,6 +106,11 @@ async def mount(server: grpc.aio.Server, servicer: Authorization) -> None:
     pb_grpc.add_AuthorizationServicer_to_server(servicer, server)
     health_pb2_grpc.add_HealthServicer_to_server(alive, server)
     reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+
+
+def _metadata(context: grpc.aio.ServicerContext[Any, Any]) -> dict[str, str]:
+    """What the gateway itself sends along (``initial_metadata``), without what is no text."""
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
 def _headers(http: pb.AttributeContext.HttpRequest) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from scaler.core.written import number
 from scaler.errors import ConfigError
 
 LARGEST_BYTES = 256 * 2**20
@@ -193,7 +194,5 @@ def _parsed(text: str) -> float | str | None:
     """A cell or an option's value as a number; an empty one is none, any other text stays."""
     if not text.strip():
         return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    value = number(text.strip())
+    return text if value is None else value

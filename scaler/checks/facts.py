@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from scaler.core.counted import ClassCounted
     from scaler.core.decision import Finding as LiveFinding
     from scaler.core.model import Missing, Signal, WorkloadKey
     from scaler.core.step import WorkloadSpec
@@ -152,7 +153,8 @@ class LiveClass:
 class Live:
     """What a running scaler explains. Counts are replicas; ``load`` is what the traffic asks for, before any bound.
 
-    ``signals`` are those of the estimate by name. ``samples`` starts were measured, with ``ready_p90_s`` and its origin.
+    ``spec`` is what a person decided, None from a scaler that does not tell it. ``signals`` are those of the estimate by name. ``samples``
+    starts were measured, with ``ready_p90_s`` and its origin. ``asked`` is what the gate in the path counted.
     """
 
     age_s: float
@@ -169,6 +171,8 @@ class Live:
     max_replicas: int
     classes: tuple[LiveClass, ...]
     findings: tuple[LiveFinding, ...]
+    spec: WorkloadSpec | None = None
+    asked: tuple[ClassCounted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

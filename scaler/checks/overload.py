@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from scaler.checks.facts import Drill, Facts
-from scaler.checks.sources import drill_of, live_of, safe_rate, scaled_of, signal, spec_of
-from scaler.checks.verdicts import Basis, Outcome, Untold, check, failed, passed, warned
+from scaler.checks.sources import live_of, safe_rate, scaled_of, signal, spec_of
+from scaler.checks.verdicts import Basis, Outcome, Untold, check, failed, passed, told, warned
 from scaler.core.model import GateMode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scaler.core.counted import ClassCounted
 
 SHORTEST_S, LONGEST_S = 1, 60
 """What Retry-After may say."""
@@ -89,8 +96,8 @@ def _refusals_seen(drill: Drill) -> Outcome:
         return failed(
             f"{len(wrong)} of {drill.refused} refusals have no Retry-After of {SHORTEST_S} to {LONGEST_S} s", len(wrong)
         )
-    told = ", ".join(f"{count} × {status}" for status, count in sorted(drill.statuses.items()))
-    return passed(f"the drill saw {told}; Retry-After {_spread(drill)} s", drill.refused)
+    seen = ", ".join(f"{count} × {status}" for status, count in sorted(drill.statuses.items()))
+    return passed(f"the drill saw {seen}; Retry-After {_spread(drill)} s", drill.refused)
 
 
 def _spread(drill: Drill) -> str:
@@ -105,14 +112,19 @@ def _spread(drill: Drill) -> str:
 )
 def clients_back_off(facts: Facts) -> Outcome:
     """Clients back off, and try a bounded number of times."""
-    drill = drill_of(facts)
-    waits = {wait for wait in drill.waits_s if wait is not None}
-    if drill.refused > 1 and len(waits) == 1 and drill.refused >= SAME_TIME:
+    if facts.drill is not None and (wait_s := _one_wait_s(facts.drill)) is not None:
         return warned(
-            f"all {drill.refused} refusals of the drill said the same Retry-After, {min(waits)} s: clients that obey return together",
-            min(waits),
+            f"all {facts.drill.refused} refusals of the drill said the same Retry-After, {wait_s} s: clients that obey return together",
+            wait_s,
             "spread Retry-After: pass the scaler's headers through, or add jitter in the gateway",
         )
+    if facts.live is not None and (announced := _announced(facts.live.asked)) is not None:
+        return announced
+    drill = told(
+        facts.drill,
+        "only traffic shows it: a running scaler (--ops HOST:PORT) sees clients that announce their retries in the path "
+        "(x-stainless-retry-count), once something was refused; or let --drill URL send some to a staging endpoint",
+    )
     if not drill.returned:
         raise Untold("what your clients do only their traffic shows; the drill could not try again within its time")
     raise Untold(
@@ -121,6 +133,29 @@ def clients_back_off(facts: Facts) -> Outcome:
     )
 
 
+def _one_wait_s(drill: Drill) -> int | None:
+    """The Retry-After that all refusals had, where that is no chance."""
+    waits = {wait for wait in drill.waits_s if wait is not None}
+    return waits.pop() if drill.refused >= SAME_TIME and len(waits) == 1 else None
+
+
+def _announced(counted: Sequence[ClassCounted]) -> Outcome | None:
+    """What those do that say of a request that they try it again; None where none says so."""
+    attempts, first = sum(one.attempts for one in counted), sum(one.offered for one in counted)
+    if attempts - first < FEW or not first:
+        return None
+    retries, refused = attempts - first, sum(one.refused for one in counted)
+    evidence = (
+        f"{retries} of {attempts} attempts ({retries / attempts:.0%}) were announced as retries, {refused} were refused: "
+        f"{attempts / first:.2f} attempts a request"
+    )
+    return (warned if attempts / first > MOST_ATTEMPTS else passed)(evidence, attempts / first, basis=Basis.INFERRED)
+
+
+FEW = 20
+"""Fewer retries say nothing of how clients are made."""
+MOST_ATTEMPTS = 3.0
+"""A mean above it: clients that stop after two or three do not reach it even where all are refused."""
 SAME_TIME = 5
 """So many refusals with one and the same Retry-After are no chance."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from scaler.checks.facts import Facts, Probe
 from scaler.checks.hpa import TOLERANCE
-from scaler.checks.sources import found, ready_s, scaled_of, serving_of, spec_of, words
+from scaler.checks.sources import found, ready_s, scaled_of, serving_of, signal, spec_of, words
 from scaler.checks.verdicts import Basis, Outcome, Untold, check, failed, passed, told, warned
-from scaler.core.step import WorkloadSpec
+
+if TYPE_CHECKING:
+    from scaler.core.step import WorkloadSpec
 
 SERVES = frozenset({"/health", "/v1/models", "/health_generate", "/ready", "/readyz", "/v2/health/ready", "/healthz"})
 """Paths that engines and KServe's runtimes answer only when the model is loaded."""
@@ -125,22 +128,28 @@ def _enough(probe: Probe, took_s: float, evidence: str) -> Outcome:
 )
 def grace_suffices(facts: Facts) -> Outcome:
     """A stopping replica has time to end what it serves."""
-    serving, spec = serving_of(facts), spec_of(facts)
+    serving = serving_of(facts)
     grace_s = told(serving.grace_s, f"terminationGracePeriodSeconds is not written here; {MANAGED}")
-    long_s, why = _longest(spec)
+    long_s, why, basis = _longest(facts)
     evidence = f"terminationGracePeriodSeconds {grace_s:g}, a long request takes {long_s:.3g} s ({why})"
-    return warned(evidence, grace_s) if grace_s < long_s else passed(evidence, grace_s)
+    return (warned if grace_s < long_s else passed)(evidence, grace_s, basis=basis)
 
 
-def _longest(spec: WorkloadSpec) -> tuple[float, str]:
+def _longest(facts: Facts) -> tuple[float, str, Basis]:
+    """How long a long request takes (seconds), who says so, and what that is worth."""
+    measured = None if facts.live is None else signal(facts.live, "duration_p99_s")
+    if measured:
+        return measured, "the P99 of the last minute", Basis.VERIFIED
+    spec = spec_of(facts)
     promised = max((one.e2e_s for one in spec.classes if one.e2e_s is not None), default=None)
     if promised is not None:
-        return promised, "e2e_s of its classes"
+        return promised, "e2e_s of its classes", Basis.INFERRED
     rate = told(
         spec.profile.safe_rate_per_s,
         "how long requests take is not known: neither e2e_s nor a profile with its rate is given",
     )
-    return LONG_FACTOR * spec.profile.safe_concurrency / rate, f"{LONG_FACTOR:g} times the load test's mean"
+    took_s = LONG_FACTOR * spec.profile.safe_concurrency / rate
+    return took_s, f"{LONG_FACTOR:g} times the load test's mean", Basis.INFERRED
 
 
 @check(

@@ -8,7 +8,7 @@ from scaler.checks.verdicts import Basis, told
 from scaler.core.model import Signal, known
 
 if TYPE_CHECKING:
-    from scaler.checks.facts import Drill, Facts, Live, ScaledObject, Serving
+    from scaler.checks.facts import Facts, Live, ScaledObject, Serving
     from scaler.core.decision import Finding
     from scaler.core.step import WorkloadSpec
 
@@ -33,11 +33,6 @@ def serving_of(facts: Facts) -> Serving:
 def live_of(facts: Facts) -> Live:
     """The running scaler's explanation."""
     return told(facts.live, "only a running scaler knows: ask it with --ops HOST:PORT")
-
-
-def drill_of(facts: Facts) -> Drill:
-    """A drill's answers."""
-    return told(facts.drill, "only traffic shows it: let --drill URL send some to a staging endpoint")
 
 
 def ready_s(facts: Facts) -> tuple[float, str, Basis]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler.checks.facts import Facts
 from scaler.checks.sources import scaled_of, spec_of
 from scaler.checks.verdicts import Outcome, check, failed, passed, warned
+from scaler.core.pressure import RedRule
 
 AVERAGE = "AverageValue"
 SECRET_KEYS = ("caCert", "tlsClientCert", "tlsClientKey", "tlsCertFile")
@@ -37,7 +38,12 @@ def trigger_understood(facts: Facts) -> Outcome:
 )
 def no_idle_keys(facts: Facts) -> Outcome:
     """No key of the trigger is without effect, or daring."""
-    told = [one for one in spec_of(facts).warnings if one.partition(":")[0].removesuffix("FromEnv") not in ELSEWHERE]
+    spec = spec_of(facts)
+    told = [one for one in spec.warnings if one.partition(":")[0].removesuffix("FromEnv") not in ELSEWHERE]
+    if spec.pressure.red_rule is RedRule.BUDGET:
+        told.append(
+            "redRule: budget is for comparison: with starts of minutes it is RED whenever something waits; leave it out"
+        )
     return warned("; ".join(told), len(told)) if told else passed("none")
 
 

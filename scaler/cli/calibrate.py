@@ -92,6 +92,9 @@ class Told:
     as_json: bool
 
 
+LEGEND = "Beside each level: as measured (≤ its 95 % bound, which must be within the objective; ?: too few requests)"
+
+
 def _told(wish: Told) -> Told:
     """The same, once it is known that it can be done: a load test takes long. Raises ConfigError."""
     if wish.name is not None:
@@ -172,6 +175,7 @@ def _tell(found: Calibration, passed_over: list[str]) -> None:
     console = Console()
     width = console.width if console.is_terminal else WIDTH
     Console(width=width).print(levels_table(found, width))
+    typer.echo(LEGEND)
     if told := list(hints(found)):
         typer.echo("\n".join(["", *told]))
 

@@ -15,7 +15,7 @@ import typer
 from scaler.errors import ConfigError
 
 if TYPE_CHECKING:
-    from scaler.checks import Drill, Facts, Finding
+    from scaler.checks import Drill, Facts, Finding, Live
     from scaler.cli.check_objects import Gathered
     from scaler.core.model import WorkloadKey
 
@@ -60,6 +60,8 @@ def check(  # noqa: PLR0913 - the options of a command
     Example: slo-scaler check manifests/examples
 
     Example: slo-scaler check --cluster --workload prod/llama --ops localhost:8081
+
+    Example: slo-scaler check --ops localhost:8081 --workload prod/llama --json
     """
     place = Place(paths or [], workload, kubeconfig.expanduser() if cluster else None, ops)
     if not (paths or cluster or ops or drill):
@@ -101,10 +103,11 @@ def _facts(place: Place) -> tuple[list[Facts], list[str]]:
     """What is known of each workload, and what could not be known."""
     from scaler.cli.check_files import read
     from scaler.cli.check_objects import doubled, facts_of
+    from scaler.cli.reach import workload_key
 
-    wanted = None if place.workload is None else _key(place.workload)
+    wanted = None if place.workload is None else workload_key(place.workload, "--workload")
     gathered = read(place.paths)
-    notes = [f"{key} stands twice among the files, and the last one is looked at" for key in doubled(gathered.items)]
+    notes = [_twice(key, files) for key, files in doubled(gathered)]
     if place.kubeconfig is not None:
         gathered, more = _clustered(place.kubeconfig, wanted, gathered)
         notes += more
@@ -116,7 +119,16 @@ def _facts(place: Place) -> tuple[list[Facts], list[str]]:
     asked = [(one, *ask(place.ops, one.key)) for one in found]
     if not gathered.items and all(live is None for _, live, _ in asked):
         raise ConfigError(*(f"--ops: {why}" for _, _, why in asked))
-    return [replace(one, live=live) for one, live, _ in asked], [*notes, *(why for _, _, why in asked if why)]
+    return [_running(one, live) for one, live, _ in asked], [*notes, *(why for _, _, why in asked if why)]
+
+
+def _twice(key: WorkloadKey, files: tuple[str, ...]) -> str:
+    return f"{key} has {len(files)} ScaledObjects with our trigger, in {', '.join(dict.fromkeys(files))}; the last one is looked at"
+
+
+def _running(facts: Facts, live: Live | None) -> Facts:
+    """With what a running scaler tells; what a person decided is taken from it only where the files do not tell."""
+    return facts if live is None else replace(facts, live=live, spec=facts.spec or live.spec)
 
 
 def _clustered(kubeconfig: Path, wanted: WorkloadKey | None, files: Gathered) -> tuple[Gathered, tuple[str, ...]]:
@@ -145,15 +157,6 @@ def _keys(gathered: Gathered, wanted: WorkloadKey | None) -> list[WorkloadKey]:
     if wanted is not None and gathered.items and wanted not in there:
         raise ConfigError(f"--workload: {wanted} is not among {', '.join(map(str, sorted(there))) or 'the files'}")
     return sorted(there) if wanted is None else [wanted]
-
-
-def _key(written: str) -> WorkloadKey:
-    from scaler.core.model import WorkloadKey
-
-    namespace, _, name = written.partition("/")
-    if not namespace or not name or "/" in name:
-        raise ConfigError("--workload: write it as NAMESPACE/NAME")
-    return WorkloadKey(namespace, name)
 
 
 def _drilled(facts: list[Facts], wish: Wish) -> Facts:

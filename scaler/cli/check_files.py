@@ -23,18 +23,20 @@ CONFIGURATION = "slo-scaler.yaml"
 def read(paths: Iterable[Path]) -> Gathered:
     """What the files hold. Raises ConfigError for one that cannot be read, is no YAML, or for two configurations."""
     items: list[Json] = []
+    places: list[str] = []
     configurations: dict[str, str] = {}
     for file in _files(paths):
         body = _text(file)
         for document in _documents(file, body):
             if text(document, "apiVersion") and text(document, "kind"):
-                items += _listed(document)
+                items += (more := _listed(document))
+                places += [str(file)] * len(more)
             elif FileSections.model_fields.keys() & document.keys():
                 configurations[str(file)] = body
     configurations |= {f"ConfigMap {text(one, 'metadata', 'name')}": said for one in items if (said := configured(one))}
     if len(set(configurations.values())) > 1:
         raise ConfigError(f"PATHS: {' and '.join(sorted(configurations))} both configure a scaler; name one of them")
-    return Gathered(tuple(items), configuration_of(configurations))
+    return Gathered(tuple(items), configuration_of(configurations), files=tuple(places))
 
 
 def configured(item: Json) -> str:

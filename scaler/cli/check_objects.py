@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ _UNNAMED = re.compile(r"\bconfigured\b")
 class Gathered:
     """Everything that was found. ``cluster`` is whether the objects are those of a cluster: what is not among them then does not exist.
 
-    But for the kinds in ``unseen``, which could not be listed.
+    But for the kinds in ``unseen``, which could not be listed. ``files`` are where each of the objects stands, empty for a cluster's.
     """
 
     items: tuple[Json, ...]
@@ -38,6 +38,7 @@ class Gathered:
     cluster: bool = False
     versions: Versions = field(default_factory=Versions)
     unseen: frozenset[str] = frozenset()
+    files: tuple[str, ...] = ()
 
 
 def scaled_objects(items: Iterable[Json]) -> dict[WorkloadKey, Json]:
@@ -46,11 +47,13 @@ def scaled_objects(items: Iterable[Json]) -> dict[WorkloadKey, Json]:
     return {key_of(item): item for item in found if text(item, "kind") == SCALED and _ours(item)}
 
 
-def doubled(items: Iterable[Json]) -> list[WorkloadKey]:
-    """Those that are defined more than once among the files: the last one counts."""
-    found = [item for item in items if text(item, "kind") == SCALED and _ours(item)]
-    counts = Counter(key_of(item) for item in found)
-    return sorted(key for key, times in counts.items() if times > 1)
+def doubled(gathered: Gathered) -> list[tuple[WorkloadKey, tuple[str, ...]]]:
+    """Those that are defined more than once among the files, with the files in their order: the last one counts."""
+    found: dict[WorkloadKey, list[str]] = defaultdict(list)
+    for item, file in zip(gathered.items, gathered.files, strict=False):
+        if text(item, "kind") == SCALED and _ours(item):
+            found[key_of(item)].append(file)
+    return [(key, tuple(files)) for key, files in sorted(found.items()) if len(files) > 1]
 
 
 def key_of(item: Json) -> WorkloadKey:

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import math
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from scaler.checks import Live, LiveClass
+from scaler.cli.reach import NoAnswer, fetched
+from scaler.core.counted import ClassCounted
 from scaler.core.decision import Finding
 from scaler.core.model import Absent, Missing, Signal, WorkloadKey
+from scaler.core.step import WorkloadSpec
 from scaler.errors import ConfigError
-
-TIMEOUT_S = 5.0
 
 
 def ask(ops: str, key: WorkloadKey) -> tuple[Live | None, str]:
     """The explanation of one workload, or None and why there is none. Raises ConfigError when no scaler answers there."""
-    base = ops if "://" in ops else f"http://{ops}"
-    if not base.startswith(("http://", "https://")):
-        raise ConfigError("--ops: HOST:PORT, or an http:// or https:// address")
-    url = f"{base.rstrip('/')}/v1/explain/{key}"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme was checked
-            body = json.load(answer)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == HTTPStatus.NOT_FOUND:
-            return None, f"the scaler at {ops} does not know {key}"
-        raise ConfigError(f"--ops: {url}: HTTP {error.code}; is this the scaler's port for operators?") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise ConfigError(f"--ops: no scaler answers at {url} ({reason})") from None
+        body = fetched(ops, f"/v1/explain/{key}")
+    except NoAnswer as silent:
+        if silent.status == HTTPStatus.NOT_FOUND:
+            return None, f"the scaler at {ops} does not know {key}: {silent}"
+        raise ConfigError(f"--ops: {silent}") from None
     if "binding" not in body:
         return None, f"{key}: the scaler has no decision yet: {body.get('because', 'it does not say why')}"
     try:
         return live_of(body), ""
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"--ops: {url} is no explanation of this version ({error!r})") from None
+        raise ConfigError(f"--ops: {ops} gives no explanation of this version ({error!r})") from None
 
 
 def live_of(body: Mapping[str, Any]) -> Live:
@@ -64,6 +55,8 @@ def live_of(body: Mapping[str, Any]) -> Live:
             for one in body["classes"]
         ),
         findings=tuple(Finding(one["code"], one["text"], one.get("warm_replicas")) for one in body["findings"]),
+        spec=TypeAdapter(WorkloadSpec).validate_python(body["spec"]) if "spec" in body else None,
+        asked=tuple(ClassCounted(**one) for one in body.get("asked", ())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -28,14 +29,15 @@ class Line:
 
 
 def show(workload: str, findings: Sequence[Finding]) -> None:
-    """Print them. Lines are wrapped for a terminal only, so that elsewhere they can be searched."""
+    """Print them. Lines are wrapped and coloured for a terminal only, so that elsewhere they can be searched. No colour with NO_COLOR."""
+    plain = not sys.stdout.isatty() or bool(os.environ.get("NO_COLOR"))
     width = max(NARROWEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
     for line in rendered(workload, findings):
         left = f"{line.left:<{INDENT}}" if line.text else line.left
         room = max(NARROWEST, width - INDENT)
         text = "\n".join(textwrap.wrap(line.text, room, subsequent_indent=" " * INDENT)) if line.text else ""
         colour = None if line.verdict is None else STYLES[line.verdict]
-        typer.echo(typer.style(left, fg=colour, bold=not line.text) + text)
+        typer.echo((left if plain else typer.style(left, fg=colour, bold=not line.text)) + text)
 
 
 def rendered(workload: str, findings: Sequence[Finding]) -> Iterator[Line]:

@@ -66,7 +66,11 @@ def demo(  # noqa: PLR0913 - the options of a command
     take a while to start. Times are compressed; the screen says by how much. Ctrl-C prints what was seen until then.
     Exit code 1 when the loop did not work.
 
-    Example: slo-scaler demo --gate
+    Example: slo-scaler demo
+
+    Example: slo-scaler demo --gate --seconds 60
+
+    Example: slo-scaler demo --keep
     """
     from scaler.core.model import GateMode
     from scaler.demo.cluster import DemoFailed

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from scaler.cli.explain_screen import rendered
+from scaler.cli.reach import TIMEOUT_S, NoAnswer, Secured, channel, fetched, silence, workload_key
 from scaler.errors import ConfigError
-
-TIMEOUT_S = 5.0
 
 
 def explain(  # noqa: PLR0913 - the options of a command
@@ -38,6 +35,18 @@ def explain(  # noqa: PLR0913 - the options of a command
             "--set", help="With --log: what would have been with NAME=NUMBER, headroom=0.3 or one of its inputs."
         ),
     ] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(envvar="SLO_SCALER_CA", help="TLS to KEDA's port: the CA of the scaler's certificate."),
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option(envvar="SLO_SCALER_CERT", help="With --ca: a certificate to show, as KEDA does.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(envvar="SLO_SCALER_KEY", help="With --cert: its key.")] = None,
+    server_name: Annotated[
+        str | None,
+        typer.Option(help="With --ca: a name that the scaler's certificate is for; else the host of --keda."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole explanation as JSON.")] = False,
 ) -> None:
     """Say how many replicas a workload should have, and why.
@@ -46,6 +55,8 @@ def explain(  # noqa: PLR0913 - the options of a command
     option is needed.
 
     Example: slo-scaler explain prod/llama
+
+    Example: slo-scaler explain prod/llama --ca ca.crt --cert tls.crt --key tls.key --server-name slo-scaler.slo-scaler.svc
 
     Example: slo-scaler explain prod/llama --log scaler.log --at 2026-01-31T18:00Z --set headroom=0.3
     """
@@ -59,8 +70,7 @@ def explain(  # noqa: PLR0913 - the options of a command
         return
     if at is not None or changes:
         raise ConfigError("--at, --set: of use with --log FILE only")
-    address = ops if "://" in ops else f"http://{ops}"
-    answer = {"keda": _ask_as_keda(workload, keda), "explanation": _fetch(f"{address}/v1/explain/{workload}")}
+    answer = _asked(workload, keda, ops, Secured(ca, cert, key, server_name))
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
@@ -69,34 +79,23 @@ def explain(  # noqa: PLR0913 - the options of a command
         raise typer.Exit(1)
 
 
-def _ask_as_keda(workload: str, address: str) -> dict[str, Any]:
+def _asked(workload: str, keda: str, ops: str, tls: Secured) -> dict[str, Any]:
+    """What both ports answer now; on refusal why, each for itself."""
+    told = _ask_as_keda(workload, keda, tls)
+    try:
+        return {"keda": told, "explanation": fetched(ops, f"/v1/explain/{workload}")}
+    except NoAnswer as silent:
+        return {"keda": told, "explanation": {"error": str(silent)}}
+
+
+def _ask_as_keda(workload: str, address: str, tls: Secured) -> dict[str, Any]:
     """What GetMetrics and IsActive answer now; on refusal the status and its reason."""
-    import grpc
-
     from scaler.api.keda_client import KedaClient, RpcFailed, ScaledObject
-    from scaler.core.model import WorkloadKey
 
-    namespace, _, name = workload.partition("/")
-    if not namespace or not name:
-        raise ConfigError("workload: write it as NAMESPACE/NAME")
-    asked = ScaledObject(WorkloadKey(namespace, name))
-    with grpc.insecure_channel(address) as channel:
-        client = KedaClient(channel, timeout_s=TIMEOUT_S)
+    asked = ScaledObject(workload_key(workload))
+    with channel(address, tls) as link:
+        client = KedaClient(link, timeout_s=TIMEOUT_S)
         try:
             return {"value": client.metrics(asked).value, "active": client.is_active(asked)}
         except RpcFailed as failure:
-            details = "nothing answers KEDA there" if "Failed to connect" in failure.details else failure.details
-            return {"code": failure.code.name, "details": details}
-
-
-def _fetch(url: str) -> dict[str, Any]:
-    if not url.startswith(("http://", "https://")):
-        return {"error": "--ops: HOST:PORT, or an http:// or https:// address"}
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme was checked
-            found: dict[str, Any] = json.load(answer)
-            return found
-    except urllib.error.HTTPError as error:
-        return {"error": f"{url}: HTTP {error.code}"}
-    except (OSError, ValueError) as error:
-        return {"error": f"nothing answers at {url} ({error}); is the scaler running there? (--keda, --ops)"}
+            return {"code": failure.code.name, "details": silence(failure, address, tls)}

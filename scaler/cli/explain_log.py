@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,6 +19,8 @@ from scaler.errors import ConfigError
 
 HEADROOM = "headroom"
 MOST_HEADROOM = 0.9
+MOST_NAMED = 3
+"""Workloads that an error names; a log may hold a thousand."""
 _KINDS = get_type_hints(LawInputs)
 
 
@@ -37,9 +40,12 @@ class Past:
 
 def explained(workload: str, log: Path, at: str | None, changes: Sequence[str]) -> Iterator[str]:
     """The last decision of a workload before a time, as lines for a person, with what would have been. Raises ConfigError."""
-    past = last_before(workload, _lines(log), None if at is None else _instant("--at", at))
+    wished = None if at is None else _instant("--at", at)
+    past, ends = last_before(workload, _lines(log), wished)
     wanted = _wanted(changes, past)
     yield f"{workload} at {past.at}: {_count(past.desired)}, {past.state}"
+    if wished is not None and wished > _instant("at", ends):
+        yield f"  remark    the log's decisions of {workload} end at {ends}, before the time that was asked for"
     yield f"  because   {past.because} [{past.reason}]"
     yield f"  again     {_again(past)}"
     if wanted:
@@ -49,22 +55,35 @@ def explained(workload: str, log: Path, at: str | None, changes: Sequence[str]) 
         yield from _told(what_ifs(past.inputs, past.shape, past.safe_concurrency), past, "what if")
 
 
-def last_before(workload: str, lines: Iterable[str], at: float | None) -> Past:
-    """The last decision at or before ``at``, in seconds since 1970; the last at all for None. Raises ConfigError."""
-    namespace, _, name = workload.partition("/")
-    found, first = None, ""
+def last_before(workload: str, lines: Iterable[str], at: float | None) -> tuple[Past, str]:
+    """The last decision at or before ``at``, in seconds since 1970; the last at all for None. And when the log's last one of it was made.
+
+    Raises ConfigError.
+    """
+    found, spans = None, dict[str, tuple[str, str]]()
     for line in lines:
         told = _decision(line)
-        if told is None or (told.get("namespace"), told.get("name")) != (namespace, name):
+        if told is None:
             continue
-        first = first or str(told["at"])
-        if at is None or _instant("at", str(told["at"])) <= at:
+        key, when = f"{told.get('namespace')}/{told.get('name')}", str(told["at"])
+        spans[key] = (spans.get(key, (when,))[0], when)
+        if key == workload and (at is None or _instant("at", when) <= at):
             found = told
-    if found is None and first:
-        raise ConfigError(f"--at: the log's first decision of {workload} is of {first}")
     if found is None:
-        raise ConfigError(f"--log: no decision of {workload} in it; name the workload as NAMESPACE/NAME")
-    return _past(found)
+        raise ConfigError(_instead(workload, spans))
+    return _past(found), spans[workload][1]
+
+
+def _instead(workload: str, spans: Mapping[str, tuple[str, str]]) -> str:
+    """What a log holds in which the decision is not: by workload, the time of the first and of the last."""
+    if workload in spans:
+        return f"--at: the log's decisions of {workload} are from {' to '.join(spans[workload])}"
+    if not spans:
+        return '--log: no decision in it; the lines that the scaler logs with "event": "decision" are needed, as JSON'
+    near = get_close_matches(workload, spans, MOST_NAMED) or sorted(spans)[:MOST_NAMED]
+    named = ", ".join(f"{key} ({' to '.join(spans[key])})" for key in near)
+    more = f" and {len(spans) - len(near)} more" if len(spans) > len(near) else ""
+    return f"--log: no decision of {workload} in it, but of {named}{more}; name the workload as NAMESPACE/NAME"
 
 
 def _lines(log: Path) -> Iterator[str]:
@@ -75,7 +94,9 @@ def _lines(log: Path) -> Iterator[str]:
         with log.open(encoding="utf-8", errors="replace") as file:
             yield from file
     except OSError as error:
-        raise ConfigError(f"--log: {log} cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            f"--log: {log} cannot be read: {error.strerror}; name the file that the scaler's log went to, or - for stdin"
+        ) from None
 
 
 def _decision(line: str) -> Mapping[str, Any] | None:

@@ -45,6 +45,8 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "latency", _listed(signals, "queue_wait_s", "ttft_s", "tpot_s", "eta_s", "kv_usage_ratio")
     yield "starts", _starts(told["latency"], told["start_phases"])
     yield "safe", _listed(signals, "safe_concurrency", "target", "safe_rate_per_s", "residence_s")
+    if "cost" in told:
+        yield "cost", told["cost"]["text"]
     yield from _platform(told)
     yield from _replicas_read(told["readings"], signals.get("safe_concurrency"))
     for miss in told["missing"]:

@@ -32,8 +32,10 @@ def recorded(path: Path) -> list[Seen] | None:
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data.startswith(GZIP) else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: unreadable: {error}") from None
+    except UnicodeDecodeError:
+        return None
+    except (OSError, EOFError) as error:
+        raise ConfigError(f"{path}: unreadable: {error}; name the file that the load tester saved") from None
     rows = list(_rows(text))
     if not rows:
         return None

@@ -40,7 +40,9 @@ def _files(named: Iterable[str]) -> list[tuple[Path, bool]]:
     for result in named:
         matching = [result] if Path(result).exists() else glob.glob(result, recursive=True)  # noqa: PTH207 - patterns may be absolute
         if not matching:
-            raise ConfigError(f"{result}: no such file or folder")
+            raise ConfigError(
+                f"{result}: no such file or folder; name the load tester's result files, or the folder that holds them"
+            )
         for path in map(Path, sorted(matching)):
             for file in _inside(path) if path.is_dir() else [path]:
                 found.setdefault(file.resolve(), (file, file == path))
@@ -62,7 +64,7 @@ def _read(files: list[tuple[Path, bool]]) -> tuple[list[Results], list[str]]:
         try:
             found.append(read(str(path), path.read_bytes()))
         except OSError as error:
-            faults.append(f"{path}: {error.strerror or 'unreadable'}")
+            faults.append(f"{path}: {error.strerror or 'unreadable'}; name files that may be read")
         except NoResult as error:
             (faults if named else passed_over).extend(error.faults)
         except ConfigError as error:

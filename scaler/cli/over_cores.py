@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,12 +33,35 @@ def over_cores(settle: Callable[[T], None], ground: T, jobs: int | None) -> Iter
             gc.set_threshold(*thresholds)
             gc.unfreeze()
         return
-    spawning = multiprocessing.get_context("spawn")  # a fork would copy the threads that draw the progress
-    executor = ProcessPoolExecutor(at_once, spawning, _begin, (settle, ground))
+    executor = ProcessPoolExecutor(at_once, _Spawning(), _work, (settle, ground))
     try:
         yield executor
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+class _Deaf(SpawnProcess):
+    """Begins without hearing Ctrl-C, which the terminal sends to all: what it would say of that, nobody wants to read."""
+
+    def start(self) -> None:
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
+class _Spawning(SpawnContext):
+    """A fork would copy the threads that draw the progress."""
+
+    Process = _Deaf
+
+
+def _work(settle: Callable[[T], None], ground: T) -> None:
+    """Begin in a process of its own, which Ctrl-C from now on ends at once and silently."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _begin(settle, ground)
 
 
 def _begin(settle: Callable[[T], None], ground: T) -> None:

@@ -71,7 +71,10 @@ def _judged(plan: Planned, one: Judged) -> dict[str, Any]:
         "fluid_ratio_of_played": one.fluid_ratio,
         "gpu_hours": one.gpu_hours,
         "gpu_hours_a_day": one.gpu_hours / plan.days,
-        "price_a_day": None if plan.price is None else one.gpu_hours / plan.days * plan.price,
+        "price_a_day": plan.money(one.gpu_hours / plan.days),
+        "tokens": plan.tokens(one),
+        "tokens_per_gpu_s": plan.tokens_per_gpu_s(one),
+        "cost_per_million_tokens": plan.cost_per_million(one),
         "attains": one.kept_ratio >= plan.wish.aim.kept_ratio,
     }
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from pathlib import Path
+from statistics import fmean
 
 from scaler.cli.plan_options import Gate
 from scaler.cli.plan_runs import Ground, Runs, runs, telling
+from scaler.cli.price import price_of_gpu_hour
 from scaler.cli.replay_load import loaded
 from scaler.cli.replay_options import LoadWish, PlaceWish, SpecWish
 from scaler.cli.replay_place import Placed, configuration, placed, promised
-from scaler.core.capacity import Match
-from scaler.core.model import GateMode, Kind
+from scaler.core.cost import HOUR_S, charged, per_million
+from scaler.core.model import GateMode
 from scaler.core.step import WorkloadSpec
 from scaler.errors import ConfigError
-from scaler.settings.file import parse_configuration
 from scaler.sim.bound import Load
 from scaler.sim.contest import Contest, Gating
 from scaler.sim.edges import DEFAULT, SCALES, Compared, Edges, Trials, compared, trial
@@ -61,7 +61,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """All that was found. ``stretch`` is None where no part of the history could be played. ``price`` is of a GPU-hour, None: unknown."""
+    """All that was found. ``stretch`` is None where no part of the history could be played. ``price`` is of a GPU-hour, None: unknown.
+
+    ``tokens_a_request`` is the mean of prompt and answer in the busiest stretch.
+    """
 
     wish: Wish
     trace: Trace
@@ -75,11 +78,28 @@ class Planned:
     forecasts: Forecasts
     edges: Trials
     price: float | None
+    tokens_a_request: float
 
     @property
     def days(self) -> float:
         """How long the history is."""
         return self.offered.seconds / 86400
+
+    def tokens(self, of: Judged) -> float:
+        """Prompt and generated tokens of all that is served. Without a gate all is served, if late."""
+        return self.offered.total * self.tokens_a_request * (of.kept_ratio if self.pool.sheds else 1.0)
+
+    def cost_per_million(self, of: Judged) -> float | None:
+        """The cost of a million tokens; None without a price."""
+        return per_million(self.money(of.gpu_hours), self.tokens(of))
+
+    def tokens_per_gpu_s(self, of: Judged) -> float | None:
+        """How much the GPUs get done; None without any."""
+        return self.tokens(of) / (of.gpu_hours * HOUR_S) if of.gpu_hours else None
+
+    def money(self, gpu_hours: float) -> float | None:
+        """What they cost; None without a price."""
+        return None if self.price is None else charged(gpu_hours * HOUR_S, self.price)
 
 
 def planned(wish: Wish) -> Planned:
@@ -121,7 +141,8 @@ def _planned(wish: Wish, tell: Callable[[str], None]) -> Planned:
         zero=zero(offered, of, setting.spec.stabilize.idle_s),
         forecasts=foreseen,
         edges=edges,
-        price=wish.price if wish.price is not None else _price(wish, setting.spec),
+        price=price_of_gpu_hour(wish.price, configured, setting.spec, wish.place.preset),
+        tokens_a_request=_tokens_a_request(coming),
     )
 
 
@@ -202,13 +223,8 @@ def _ground(
     return Ground(None if part is None else Contest(setting, part), gating, trial(setting, place.bears, lengths))
 
 
-def _price(wish: Wish, spec: WorkloadSpec) -> float | None:
-    """Of the GPU that the profile names, else of that of the simulated replica."""
-    if wish.spec.config is None:
-        return None
-    gpu = spec.profile.match.gpu or wish.place.preset.rpartition("-")[2].lstrip("0123456789").removeprefix("x")
-    prices = parse_configuration(Path(wish.spec.config).read_text(encoding="utf-8")).prices
-    return next((price for name, price in prices.items() if Match(gpu=name).fits(Kind(gpu))), None)
+def _tokens_a_request(coming: Sequence[Arrival]) -> float:
+    return fmean(one.prompt_tokens + one.output_tokens for one in coming)
 
 
 def clock_s(text: str) -> float:

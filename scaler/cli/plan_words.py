@@ -8,13 +8,13 @@ from rich.table import Table
 
 from scaler.cli.plan_run import Planned
 from scaler.core.admission import SET_POINT_RATIO
+from scaler.core.cost import HOUR_S
 from scaler.core.pressure import ENTER_RATIO
 from scaler.sim.edges import DEFAULT
 from scaler.sim.forecast import LEAST_DAYS, PAYS_RATIO, Block, Scored
 from scaler.sim.plan import Judged, around
 from scaler.sim.traces.rate_windows import KIND as RATES
 
-HOUR_S = 3600.0
 BEST = "bold green"
 
 
@@ -70,7 +70,7 @@ def table(plan: Planned) -> Table:
     shown = Table(box=None, pad_edge=False)
     headings = ["minReplicas", "warmReplicas", "attained"]
     headings += [] if plan.stretch is None else ["worst stretch"]
-    headings += ["GPU-hours", "a day"] + ([] if plan.price is None else ["price a day"])
+    headings += ["GPU-hours", "a day"] + ([] if plan.price is None else ["price a day", "a million tokens"])
     for heading in headings:
         shown.add_column(heading, justify="right")
     shown.add_column("")
@@ -87,8 +87,11 @@ def _cells(plan: Planned, one: Judged) -> Iterator[str]:
         yield f"{one.played_ratio:.2%} ±{one.spread:.2%}"
     yield f"{one.gpu_hours:,.1f}"
     yield f"{one.gpu_hours / plan.days:,.1f}"
-    if plan.price is not None:
-        yield f"{one.gpu_hours / plan.days * plan.price:,.2f}"
+    money = plan.money(one.gpu_hours / plan.days)
+    if money is not None:
+        yield f"{money:,.2f}"
+        each = plan.cost_per_million(one)
+        yield "–" if each is None else f"{each:.3g}"
     yield "the cheapest that attains" if one is plan.found.best else ""
 
 
@@ -230,7 +233,8 @@ def _agreement(one: Judged) -> str:
 
 
 def _bill(plan: Planned, gpu_hours: float) -> str:
-    price = "" if plan.price is None else f", {gpu_hours * plan.price:,.2f} at {plan.price:g} a GPU-hour"
+    money = plan.money(gpu_hours)
+    price = "" if money is None else f", {money:,.2f} at {plan.price:g} a GPU-hour"
     return f"{gpu_hours:,.1f} GPU-hours{price}"
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from scaler.cli import replay_options as options
+from scaler.cli.plan_options import Price
 from scaler.cli.replay_options import LawWish, LoadWish, PastWish, PlaceWish, SpecWish
 from scaler.errors import ConfigError
 
@@ -44,6 +45,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     max_replicas: options.MaxReplicas = None,
     replicas: options.Replicas = None,
     preset: options.PresetName = "llama-3.1-70b-4xh100",
+    price: Price = None,
     cold_start: options.ColdStart = "180±30",
     recorded: options.RecordedLog = None,
     scale: options.Scale = 1.0,
@@ -81,6 +83,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         ),
         PlaceWish(replicas, preset, cold_start),
         LawWish(laws, tuple(sets or ()), gate),
+        price,
     )
     try:
         found = replayed(wish, seeds, jobs)
@@ -97,10 +100,12 @@ class Wish:
     spec: SpecWish
     place: PlaceWish
     laws: LawWish
+    price: float | None = None
 
 
 def replayed(wish: Wish, seeds: int, jobs: int | None) -> Replay:
     """Play it all. Raises ConfigError."""
+    from scaler.cli.price import price_of_gpu_hour
     from scaler.cli.replay_load import loaded
     from scaler.cli.replay_place import configuration, placed, promised
     from scaler.cli.replay_run import CLAIRVOYANT, FIRST_SEED, Known, Work, entries, rows
@@ -138,6 +143,7 @@ def replayed(wish: Wish, seeds: int, jobs: int | None) -> Replay:
         limited,
         tuple(played),
         next(row for row in played if row.name == CLAIRVOYANT),
+        price_of_gpu_hour(wish.price, configured, place.setting.spec, wish.place.preset),
     )
 
 

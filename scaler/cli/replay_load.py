@@ -62,9 +62,13 @@ def _file(path: Path, assumed: Assumed) -> Trace:
     try:
         return read(str(path), path.read_bytes(), assumed)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file, and no shape; shapes are {', '.join(SHAPES)}") from None
+        raise ConfigError(
+            f"{path}: no such file, and no shape; name a trace, or a shape: {', '.join(SHAPES)}"
+        ) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: a folder; name one file in it") from None
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or 'unreadable'}") from None
+        raise ConfigError(f"{path}: {error.strerror or 'unreadable'}; name a file that may be read") from None
 
 
 def _past(wish: PastWish, assumed: Assumed, configured: Configuration | None) -> Trace:

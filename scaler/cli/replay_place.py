@@ -50,7 +50,11 @@ def configuration(path: Path | None) -> Configuration | None:
     try:
         return parse_configuration(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"--config: {path}: {error.strerror or 'unreadable'}") from None
+        raise ConfigError(
+            f"--config: {path}: {error.strerror or 'unreadable'}; name the scaler's configuration file"
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--config: {path}: not text; name the scaler's configuration file, which is YAML") from None
     except ConfigError as error:
         raise ConfigError(*(f"{path}: {fault}" for fault in error.faults)) from None
 

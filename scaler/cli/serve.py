@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from scaler.settings import Ports
 
 
 def serve(
@@ -31,6 +35,8 @@ def serve(
     token the cluster is looked at; elsewhere SLO_SCALER_KUBECONFIG names one, and SLO_SCALER_STATE_DIR keeps state over restarts.
 
     Example: slo-scaler serve --config slo-scaler.yaml
+
+    Example: slo-scaler serve --schema
     """
     from scaler.app import serve as run
     from scaler.settings import read_place, read_ports, schema
@@ -38,4 +44,16 @@ def serve(
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    asyncio.run(run(config, read_ports(), read_place(), tick))
+    ports, place = read_ports(), read_place()
+    if sys.stderr.isatty():
+        typer.echo(_hints(ports), err=True)
+    asyncio.run(run(config, ports, place, tick))
+
+
+def _hints(ports: Ports) -> str:
+    """What a person needs who has just started it by hand."""
+    return (
+        f"slo-scaler: KEDA asks on port {ports.keda}, Envoy on {ports.authz}, other gateways on {ports.gate}; the status page is "
+        f"http://localhost:{ports.ops}/\n"
+        "slo-scaler: why a number is what it is: slo-scaler explain NAMESPACE/NAME; Ctrl-C stops"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
@@ -68,6 +69,11 @@ def drive(sweep: Sweep, screen: Screen) -> None:
     good for another try after each.
     """
     _claim(sweep)
+    with _alone(sweep.folder):
+        _drive(sweep, screen)
+
+
+def _drive(sweep: Sweep, screen: Screen) -> None:
     objectives, found = sweep.judging.objectives, sweep.judged()
     if found is not None:
         screen.kept(found)
@@ -91,7 +97,6 @@ def _claim(sweep: Sweep) -> None:
     record = sweep.folder / COMMAND
     try:
         sweep.folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(sweep.folder / WORKING, ignore_errors=True)  # of a sweep that was killed
         before = record.read_text(encoding="utf-8") if sweep.results() and record.exists() else line
         if before == line:
             record.write_text(line, encoding="utf-8")
@@ -101,6 +106,31 @@ def _claim(sweep: Sweep) -> None:
         raise ConfigError(
             f"--results: {sweep.folder} holds another test, so give another folder; there it was: {before.strip()}"
         )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """The folder is one sweep's for as long as its process lives. On a file system without locks nobody is kept out."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        if _locked_elsewhere(held):
+            raise ConfigError(
+                f"--results: {folder}: another sweep runs there; wait for its end, or give another folder"
+            )
+        shutil.rmtree(folder / WORKING, ignore_errors=True)  # of a sweep that was killed
+        yield
+    finally:
+        os.close(held)
+
+
+def _locked_elsewhere(held: int) -> bool:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _test(sweep: Sweep, step: NextTest) -> None:

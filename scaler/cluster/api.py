@@ -60,6 +60,11 @@ class Event:
 class Collections(Protocol):
     """What it takes to follow a collection. Paths begin with /api or /apis. Every call is bounded in time and raises ApiError."""
 
+    @property
+    def unanswered_s(self) -> float:
+        """For how long calls have been made and nothing was answered; 0 once something is. What open watches say does not count."""
+        ...
+
     async def page(self, path: str, *, selector: str = "", token: str = "") -> Page:
         """One page of a collection, of at most some hundred objects."""
         ...
@@ -73,7 +78,12 @@ class Collections(Protocol):
 
 
 class Api(Collections, Protocol):
-    """A Kubernetes API server."""
+    """A Kubernetes API server. ``local``: it is on this machine, as one behind ``kubectl proxy`` is, and the cluster's pods may be, too."""
+
+    @property
+    def local(self) -> bool:
+        """Whether its address is a loopback one."""
+        ...
 
     async def get(self, path: str) -> Json:
         """One object."""

@@ -62,7 +62,7 @@ def command_line(container: Json) -> str:
 
 def port_of(told: str) -> int | None:
     """The port that a text names, None where it names none."""
-    port = int(told) if told.isdecimal() and len(told) <= len(str(MOST_PORT)) else 0
+    port = int(told) if told.isascii() and told.isdecimal() and len(told) <= len(str(MOST_PORT)) else 0
     return port if 0 < port <= MOST_PORT else None
 
 
@@ -120,7 +120,7 @@ def _ranks(line: str) -> int:
 
 def _number(line: str, option: str) -> int | None:
     """The whole number that an option is given, the last one if several times, as the engines' own parsers do."""
-    found = re.findall(rf"{_option(option)}(?:=|{_GAP}){_GAP}*(\d{{1,9}})(?![\w.-])", line)
+    found = re.findall(rf"{_option(option)}(?:=|{_GAP}){_GAP}*([0-9]{{1,9}})(?![\w.-])", line)
     return int(found[-1]) if found else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar, cast
@@ -29,6 +30,8 @@ _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "pat
 _JSON = "application/json"
 _MERGE_PATCH = "application/merge-patch+json"
 _AT_A_TIME = 25
+MOST_BYTES, LONGEST_LINE = 64 << 20, 8 << 20
+"""Of an answer, unpacked, and of one line of a watch: etcd holds objects of up to 1.5 MB, and a page has 250 of them at most."""
 
 # What a configuration that is none makes lightkube, and what lies under it, raise; and what an exchange does.
 _MISCONFIGURED = (LightkubeConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, YAMLError)
@@ -77,6 +80,7 @@ class Client:
         self._http = httpx2.AsyncClient(limits=limits, **parameters.httpx_params(config))
         self._rng = rng
         self._bounds = bounds
+        self._unanswered_since: float | None = None
         self.namespace = config.namespace.strip()
 
     @classmethod
@@ -102,6 +106,21 @@ class Client:
     def at(cls, url: str, rng: Random, bounds: Bounds = Bounds()) -> Client:
         """Without credentials, for ``kubectl proxy`` and tests."""
         return cls(_single(KubeConfig.from_server(url)), rng, bounds)
+
+    @property
+    def local(self) -> bool:
+        """Whether the server's address is a loopback one."""
+        host = self._http.base_url.host
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how long calls have been made and nothing was answered, in seconds."""
+        since = self._unanswered_since
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -150,6 +169,8 @@ class Client:
                 *lines, rest = (rest + chunk).split(b"\n")  # no text's lines: those also end where JSON does not escape
                 for line in lines:
                     yield _event(request, line)
+                if len(rest) > LONGEST_LINE:
+                    raise request.failed(TooLong(f"a line of over {LONGEST_LINE} bytes"))
             if rest:
                 yield _event(request, rest)
         except httpx2.ReadTimeout as error:
@@ -165,9 +186,10 @@ class Client:
             async with asyncio.timeout(self._bounds.call_s):
                 prepared = self._http.build_request("GET", request.path, params=_given(asked), timeout=timeout)
                 response = await self._http.send(prepared, stream=True)
+                self._unanswered_since = None
                 if response.is_success:
                     return response
-                content = await response.aread()
+                content = await _whole(response)
         except _FAILED as error:
             raise request.failed(error) from error
         raise request.refused(_status(response.status_code, content))
@@ -180,16 +202,35 @@ class Client:
     ) -> bytes:
         """The body of a good answer."""
         headers = {"Accept": _JSON} | ({"Content-Type": kind} if content is not None else {})
+        if self._unanswered_since is None:
+            self._unanswered_since = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._bounds.call_s):
-                response = await self._http.request(
+                async with self._http.stream(
                     _METHODS[request.verb], request.path, params=_given(asked), content=content, headers=headers
-                )
+                ) as response:
+                    answer = await _whole(response)
         except _FAILED as error:
             raise request.failed(error) from error
+        self._unanswered_since = None
         if not response.is_success:
-            raise request.refused(_status(response.status_code, response.content))
-        return response.content
+            raise request.refused(_status(response.status_code, answer))
+        return answer
+
+
+class TooLong(ValueError):
+    """An answer of more bytes than any that we ask for."""
+
+
+async def _whole(response: httpx2.Response) -> bytes:
+    """The body, unpacked. Raises TooLong."""
+    chunks, left = list[bytes](), MOST_BYTES
+    async for chunk in response.aiter_bytes():
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise TooLong(f"an answer of over {MOST_BYTES} bytes")
+    return b"".join(chunks)
 
 
 def _single(config: KubeConfig) -> SingleConfig:

@@ -89,6 +89,8 @@ class Discovery:
             return f"namespace {key.namespace} is not among those that this scaler watches"
         if not watched.listed:
             return watched.why or "the ScaledObjects have not been listed yet"
+        if why := watched.faults.get(str(key)):
+            return f"ScaledObject {key} cannot be read: {why}"
         names = " or ".join(sorted(f"{service.name}.{service.namespace}" for service in self._settings.services))
         return f"no ScaledObject {key} has a trigger whose scalerAddress is this scaler's ({names}, and the port), or is a shadow"
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from scaler.cluster.api import Json
 
+LARGEST = 2**63 - 1
+"""Of the whole numbers that the API has."""
+
 
 def mapping(item: Json, *path: str) -> Json:
     """The object at a path, empty when there is none."""
@@ -37,9 +40,10 @@ def strings(item: Json, *path: str) -> dict[str, str]:
 
 
 def count(item: Json, *path: str) -> int | None:
-    """The whole number at a path."""
+    """The whole number at a path; none that the API could not have."""
     found = _at(item, path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    counted = isinstance(found, int) and not isinstance(found, bool) and -LARGEST <= found <= LARGEST
+    return found if counted else None
 
 
 _SUFFIXES = {

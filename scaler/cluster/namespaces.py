@@ -113,8 +113,9 @@ class Namespace:
             observed_at=observed_at,
             hpa=self._hpas.items.get(f"{self._name}/{following.named.hpa_name}"),
             class_of=self._class_of,
+            settled=lambda pod: self._cluster.nodes.settled(pod.node),
             stale=watch.reflector.why,
-            faults=self._faults(following, now),
+            faults=self._faults(following, watch, now),
             offset_s=self._cluster.offset_s,
             asked_since=following.asked_since,
             hpas_known=self._hpas.listed,
@@ -130,9 +131,10 @@ class Namespace:
     def _class_of(self, pod: Pod) -> str:
         return self._cluster.nodes.class_of(pod.node) or pod.node_hint
 
-    def _faults(self, following: Following, now: float) -> tuple[Note, ...]:
-        """What could not be read, beside the pods."""
-        notes = []
+    def _faults(self, following: Following, watch: PodWatch, now: float) -> tuple[Note, ...]:
+        """What could not be read, beside the list of pods as a whole."""
+        unreadable = (watch.reflector.unreadable, self._hpas.unreadable)
+        notes = [Note("unreadable", text) for text in unreadable if text]
         if following.why:
             age = now - following.scale_at
             notes.append(Note("scale_old", f"the count that is asked for was read {age:.0f} s ago: {following.why}"))

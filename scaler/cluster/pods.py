@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scaler.cluster.api import Json
 from scaler.cluster.arguments import EngineFacts, command_line, engine_facts
 from scaler.cluster.fields import count, instant, mapping, objects, strings, text
+from scaler.cluster.gpus import gpus_of
 from scaler.cluster.nodes import CLASS_LABELS
 
 SERVING_NAMES = ("kserve-container", "main")
@@ -37,7 +38,8 @@ class Pod:
     ``ready``: it passes its readiness probes and has an address. ``over``: it has ended for good. ``lost_ready_at``: since when it is not
     ready though it once was. ``failure`` is what has gone wrong with its start; ``unschedulable`` is why no node takes it, so far.
     ``scheduled_at``, ``initialized_at``, ``started_at`` (its serving container) and ``ready_at`` are how far its start has come.
-    ``node_hint`` is the class of node that it asks for. ``engine_version`` is by its image's tag, empty where that does not tell.
+    ``node_hint`` is the class of node that it asks for. ``engine_version`` is by its image's tag, empty where that does not tell. ``gpus``:
+    see ``gpus.gpus_of``.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Pod:
     lost_ready_at: float | None = None
     failure: str = ""
     unschedulable: str = ""
+    gpus: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
@@ -103,6 +106,7 @@ def pod_of(item: Json) -> Pod:
         lost_ready_at=since if lost else None,
         failure=_failure(item, status) or ("" if lost else _killed(status)),
         unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
+        gpus=gpus_of(item),
     )
 
 

@@ -14,6 +14,8 @@ from scaler.cluster.waiting import passed
 from scaler.control.ports import Clock
 
 T = TypeVar("T")
+SILENT_S = 5.0
+"""An open watch is silent for a minute when nothing happens. From calls, of which some are always made, a dead server is known sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +83,30 @@ class Reflector(Generic[T]):
         return self._faults
 
     @property
+    def unreadable(self) -> str:
+        """How many objects could not be read, and the first of them with why; empty while there is none."""
+        if not self._faults:
+            return ""
+        name, why = min(self._faults.items())
+        return f"{len(self._faults)} of {self._path} cannot be read, {name} among them: {why}"
+
+    @property
     def listed(self) -> bool:
         """Whether one whole list has been read."""
         return self._listed
 
     @property
     def contact_at(self) -> float:
-        """When ``items`` was last known to be true: now while the watch is open, never before the first list."""
-        return self._heard_at if self._live_since is None else self._pace.clock()
+        """When ``items`` was last known to be true: now while the watch is open and calls are answered, never before the first list."""
+        if self._live_since is None:
+            return self._heard_at
+        return max(self._heard_at, self._pace.clock() - self._api.unanswered_s)
 
     @property
     def why(self) -> str:
         """What is wrong, since when, and what to do; empty while nothing is."""
+        if self._trouble is None and (silent_s := self._api.unanswered_s) > SILENT_S:
+            return f"the API server answers nothing (for {silent_s:.0f} s)"
         if self._trouble is None:
             return "" if self._listed else "not read yet"
         since = self._heard_at if self._listed else self._trouble_at

@@ -24,6 +24,10 @@ FLOOR = "slo-scaler/floor"
 """The annotation that sets a number of replicas below which nothing falls, and until when: ``6 until 2026-12-01T18:00Z``."""
 SHADOW = "slo-scaler/shadow"
 """The annotation by which a ScaledObject, whatever its triggers, is looked at only: ``true``, or the metadata that a trigger would have."""
+LONGEST_SHADOW = 2048
+"""Characters of that metadata. A trigger's has some 500, and PyYAML takes 60 ms for as many brackets: the time grows with their square."""
+NO_TEXT = "(a list or a mapping)"
+"""What stands for a value that is none of a trigger's, so that it is refused by the name of its key."""
 HOLDS = ("paused", "paused-replicas", "paused-scale-in", "paused-scale-out", "force-activation")
 DEFAULT_MIN, DEFAULT_MAX = 0, 100
 DEFAULT_API_VERSION, DEFAULT_KIND = "apps/v1", "Deployment"
@@ -129,14 +133,20 @@ def named_workload(item: Json, services: frozenset[Service]) -> NamedWorkload | 
 
 
 def shadow_metadata(written: str) -> dict[str, str]:
-    """The trigger metadata in an annotation, a mapping in YAML or JSON; none where it is none, and where it says ``true`` only."""
+    """The trigger metadata in an annotation, a mapping in YAML or JSON; none where it is none, and where it says ``true`` only.
+
+    Whoever may write a ScaledObject writes it. So every scalar is the text that stands there, as in a trigger, and nothing is ever
+    written out that is made of others: ten lines of aliases of aliases would be gigabytes.
+    """
+    if len(written) > LONGEST_SHADOW:
+        return {}
     try:
-        found = yaml.safe_load(written)
+        found = yaml.load(written, Loader=yaml.BaseLoader)  # noqa: S506 - makes texts, lists and mappings only
     except (yaml.YAMLError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
-    return {str(key): value if isinstance(value, str) else str(value) for key, value in found.items()}
+    return {str(key): value if isinstance(value, str) else NO_TEXT for key, value in found.items()}
 
 
 def names_us(address: str, services: frozenset[Service]) -> bool:

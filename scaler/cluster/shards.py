@@ -1,7 +1,8 @@
 """Texts in ConfigMaps: which is in which, and how they are read and written.
 
-A ConfigMap takes as many entries as surely fit, and an entry stays where it was found. A write sends only what changed, guarded by the
-version that was read; after a conflict the ConfigMap is read and the same is sent again, so nobody's texts are lost.
+A ConfigMap takes as many entries as surely fit, and an entry stays where it was found, unless somebody else has filled that one up. A
+write sends only what changed, guarded by the version that was read; after a conflict the ConfigMap is read and the same is sent again, so
+nobody's texts are lost.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class Shard:
         self.texts = {**dict.fromkeys(self.texts, ""), **(config_map.get("data") or {})}
         self.full_bytes = sum(_most_bytes(entry, text) for entry, text in self.texts.items())
 
+    @property
+    def overfull(self) -> bool:
+        """Whether there is more in it than we put there. Then what is longer than before may be refused."""
+        return self.full_bytes > MOST_SHARD_BYTES
+
     def place(self, entry: str) -> bool:
         """Keep a place for a new entry, if there is room."""
         full_bytes = self.full_bytes + _most_bytes(entry)
@@ -70,11 +76,21 @@ class Shards:
         return {entry: text for shard in shards for entry, text in shard.texts.items() if text}
 
     def placed(self, changes: Mapping[str, str | None]) -> list[tuple[Shard, dict[str, str | None]]]:
-        """The changes by ConfigMap: where an entry was found, else the first with room, else a new one."""
+        """The changes by ConfigMap: where an entry was found, else the first with room, else a new one.
+
+        From one that is overfull an entry moves, and is removed there after it was written elsewhere.
+        """
         parts: dict[str, dict[str, str | None]] = {}
+        moved: dict[str, dict[str, str | None]] = {}
         for entry, text in changes.items():
-            shard = self.find(entry) or self._first_fit(entry)
+            shard = self.find(entry)
+            if shard is not None and shard.overfull and text is not None:
+                moved.setdefault(shard.name, {})[entry] = None
+                shard = None
+            shard = shard or self._first_fit(entry)
             parts.setdefault(shard.name, {})[entry] = text
+        for name, removed in moved.items():
+            parts[name] = {**parts.pop(name, {}), **removed}
         return [(self._by_name[name], part) for name, part in parts.items()]
 
     def _first_fit(self, entry: str) -> Shard:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scaler.cluster.arguments import DEFAULT_PORT, DEFAULT_PORTS
 from scaler.cluster.glass import floor_of, glass_notes
+from scaler.cluster.gpus import named as gpu_named
 from scaler.cluster.hpas import Hpa
 from scaler.cluster.lives import Memory
 from scaler.cluster.pods import Pod
@@ -15,7 +17,7 @@ from scaler.cluster.scale import Scale
 from scaler.cluster.scaled_objects import ANNOTATION, NamedWorkload
 from scaler.control.ports import Snapshot, Target
 from scaler.core import platform
-from scaler.core.model import Floor, Kind, Note, ReplicaSet, Starting
+from scaler.core.model import Floor, GpuPhase, GpuUse, Kind, Note, ReplicaSet, Starting
 from scaler.core.platform import Platform
 
 OLD_S = 10.0
@@ -36,8 +38,9 @@ class Known:
     """All that is known of one workload.
 
     ``pods`` are those of its selector, as of ``observed_at``. ``memory`` has a life for each that is alive. ``class_of`` is the class of
-    a pod's node, empty while unknown. ``stale`` is why the pods are not newer, empty while they are. ``faults`` are what else could not
-    be read. ``offset_s`` is wall time minus our clock. ``asked_since`` is when the count in ``scale`` was first seen.
+    a pod's node, empty while unknown; ``settled``: it will not be another one soon. ``stale`` is why the pods are not newer, empty while
+    they are. ``faults`` are what else could not be read. ``offset_s`` is wall time minus our clock. ``asked_since`` is when the count in
+    ``scale`` was first seen.
     """
 
     named: NamedWorkload
@@ -47,6 +50,7 @@ class Known:
     observed_at: float
     hpa: Hpa | None = None
     class_of: Callable[[Pod], str] = lambda pod: pod.node_hint
+    settled: Callable[[Pod], bool] = lambda _: True
     stale: str = ""
     faults: tuple[Note, ...] = ()
     offset_s: float = 0.0
@@ -82,8 +86,21 @@ def snapshot_of(known: Known, now: float) -> Snapshot:
         held=any(annotation.removeprefix(ANNOTATION) in ADDS_NONE for annotation in known.named.held),
         floor=known.floor,
         platform=_platform(known, now),
+        gpus=_gpus(known),
     )
     return Snapshot(replicas, tuple(_target(known.named, pod) for pod in ready))
+
+
+def _gpus(known: Known) -> Mapping[GpuUse, int]:
+    """The GPUs that are held: from when a node has taken the pod until the pod is gone."""
+    held = Counter[GpuUse]()
+    for pod in known.pods:
+        if pod.over or not pod.node or not known.settled(pod):
+            continue  # a few seconds of a product that is not known yet would have no price
+        phase = GpuPhase.DRAINING if pod.terminating else GpuPhase.SERVING if pod.ready else GpuPhase.STARTING
+        for kind, count in pod.gpus.items():
+            held[GpuUse(gpu_named(known.class_of(pod), kind), phase)] += count
+    return held
 
 
 def notes_of(known: Known, now: float) -> tuple[Note, ...]:
@@ -165,4 +182,4 @@ def _newest(known: Known, alive: list[Pod]) -> Kind | None:
 def _target(named: NamedWorkload, pod: Pod) -> Target:
     port = named.port or pod.facts.port or DEFAULT_PORTS.get(named.engine, DEFAULT_PORT)
     host = f"[{pod.address}]" if ":" in pod.address else pod.address
-    return Target(pod.name, f"{host}:{port}", pod.facts.scheme)
+    return Target(pod.name, f"{host}:{port}", pod.facts.scheme, discovered=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scaler.control.changes import Changes
 from scaler.control.comparison import Comparisons
+from scaler.control.costs import Costs
 from scaler.control.history import History, point
 from scaler.core.decision import Decision, Pending
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """One outcome a workload, written by its loop only, and what charts and explanations show of those before it."""
+    """One outcome a workload, written by its loop only, what charts and explanations show of those before it, and what it has cost."""
 
     def __init__(self) -> None:
         """An empty board."""
-        self.history, self.changes, self.comparisons = History(), Changes(), Comparisons()
+        self.history, self.changes, self.comparisons, self.costs = History(), Changes(), Comparisons(), Costs()
         self._outcomes: dict[WorkloadKey, Decision | Pending] = {}
         self._activity: dict[WorkloadKey, asyncio.Event] = {}
         self._followers: list[Callable[[WorkloadKey], None]] = []
@@ -71,6 +72,7 @@ class Board:
         self.history.drop(key)
         self.changes.drop(key)
         self.comparisons.drop(key)
+        self.costs.drop(key)
         self._wake(key)
         self._tell(key)
 

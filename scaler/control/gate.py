@@ -82,6 +82,11 @@ class Gates:
         more, gate.drained = counted.since(gate.drained), counted
         return more
 
+    def asked(self, key: WorkloadKey) -> Counted:
+        """All that was counted so far for one workload; nothing where nobody asked."""
+        gate = self._gates.get(key)
+        return Counted() if gate is None else gate.state.counted(self._parts.clock())
+
     def counted(self) -> Iterator[tuple[WorkloadKey, Counted]]:
         """All that was counted so far for each workload that was asked for and still runs, in the order of their keys."""
         now = self._parts.clock()

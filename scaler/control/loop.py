@@ -108,6 +108,7 @@ class ControlLoop:
         parts, started = self._parts, self._parts.clock()
         self._ticked_at = started
         seen = await self._look()
+        parts.board.costs.add(self.spec.key, seen)
         if self._recalls:
             self._recall(seen.at)
         self._state, outcome = step(self.spec, self._state, seen)

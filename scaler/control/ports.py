@@ -20,11 +20,15 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where one replica answers: its name, and host:port. ``scheme`` is http or https where the platform says it, else empty."""
+    """Where one replica answers: its name, and host:port. ``scheme`` is http or https where the platform says it, else empty.
+
+    ``discovered``: the address is the platform's word and not the operator's, so it is looked at before it is dialled.
+    """
 
     replica: str
     address: str
     scheme: str = ""
+    discovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

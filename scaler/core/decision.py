@@ -81,9 +81,8 @@ class QueueWait:
 class Estimate:
     """What is believed of a workload at one instant. Counts are requests; ``ready`` counts awake replicas that pass readiness.
 
-    ``latency`` is that of a replica that is asked for now, ``replica_ready_s`` its 90th percentile; ``start_phases`` the median of each
-    phase of recent starts, and beside them the time from ready to the first token. ``prompt_p50_tokens`` and ``output_p50_tokens`` are the
-    median lengths of late.
+    ``latency`` is that of a replica asked for now, ``replica_ready_s`` its P90; ``start_phases`` the median of each phase of recent starts,
+    and from ready to the first token. ``duration_p99_s`` and the median lengths ``_tokens`` are of requests that ended of late.
     """
 
     at: float
@@ -121,6 +120,7 @@ class Estimate:
     latency: ReadyLatency
     start_phases: tuple[Phase, ...]
     capacity: Capacity
+    duration_p99_s: Signal = Absent.UNKNOWN
     prompt_p50_tokens: Signal = Absent.UNKNOWN
     output_p50_tokens: Signal = Absent.UNKNOWN
 

@@ -167,7 +167,7 @@ def _readings(decision: Decision, now: float) -> tuple[ReadingAge, ...]:
 _SIGNALS = (
     *("running", "waiting", "running_smoothed", "queue", "throughput_per_s", "arrival_per_s", "offered_per_s"),
     *("refused_per_s", "drain_per_s", "growth_ratio", "ttft_s", "ttft_p99_s", "tpot_s", "queue_time_s"),
-    *("kv_usage_ratio", "prompt_p50_tokens", "output_p50_tokens"),
+    *("duration_p99_s", "kv_usage_ratio", "prompt_p50_tokens", "output_p50_tokens"),
     *("eta_s", "eta_median_s", "replica_ready_s", "saturation_ratio"),
 )
 _WAITS = ("s", "by_drain_s", "by_ttft_s", "by_stall_s")

@@ -70,6 +70,7 @@ class History:
     ttft: HistogramSeries = HistogramSeries(WINDOW_SPAN_S)
     tpot: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     queue_time: HistogramSeries = HistogramSeries(WINDOW_SPAN_S)
+    duration: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     prompt_tokens: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     output_tokens: HistogramSeries = HistogramSeries(LATENCY_SPAN_S)
     first_token_at: float | None = None

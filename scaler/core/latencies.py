@@ -19,7 +19,8 @@ MEDIAN, P99 = 0.5, 0.99
 class Latencies:
     """Quantiles of the last window, and of time per output token also of the window before.
 
-    ``prompt`` and ``output`` are the median lengths of requests that ended in both, in tokens.
+    Of requests that ended in both: ``duration_p99`` is how long they took from arrival to the last token, ``prompt`` and ``output`` are
+    their median lengths in tokens.
     """
 
     ttft: Quantile | Absent
@@ -27,6 +28,7 @@ class Latencies:
     tpot: Quantile | Absent
     tpot_before: Quantile | Absent
     queue_time: Quantile | Absent
+    duration_p99: Quantile | Absent
     prompt: Quantile | Absent
     output: Quantile | Absent
 
@@ -47,6 +49,7 @@ def latencies(history: History, quantile: float, now: float, beat_s: float = 0.0
         tpot=history.tpot.quantile(quantile, recent, now),
         tpot_before=history.tpot.quantile(quantile, before, recent),
         queue_time=history.queue_time.quantile(quantile, recent, now),
+        duration_p99=history.duration.quantile(P99, now - 2 * LATENCY_WINDOW_S, now),
         prompt=history.prompt_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now),
         output=history.output_tokens.quantile(MEDIAN, now - 2 * LATENCY_WINDOW_S, now),
     )

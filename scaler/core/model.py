@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from scaler.core.counted import ClassCounted
 from scaler.core.platform import Platform
@@ -145,12 +146,14 @@ class Reading:
     waiting: Signal = Absent.UNKNOWN
     kv_usage_ratio: Signal = Absent.UNKNOWN
     awake: bool = True
+    prompt_tokens_total: float | None = None
     generation_tokens_total: float | None = None
     preemptions_total: float | None = None
     rejections_total: float | None = None
     ttft: Histogram | None = None
     tpot: Histogram | None = None
     queue_time: Histogram | None = None
+    duration: Histogram | None = None
     prompt_tokens: Histogram | None = None
     output_tokens: Histogram | None = None
     absent: tuple[str, ...] = ()
@@ -221,6 +224,21 @@ class Kind:
         return f"{self.node_class or 'unknown GPU'}, engine {self.engine_version or 'unknown'}"
 
 
+class GpuPhase(StrEnum):
+    """What a replica does with its GPUs: it is not ready yet, or not any more; it serves; or it ends what it has begun."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    DRAINING = "draining"
+
+
+class GpuUse(NamedTuple):
+    """GPUs of one product in one phase. ``gpu`` is empty where the product is not known."""
+
+    gpu: str
+    phase: GpuPhase
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A count that nothing falls below until ``until_at``: a person broke the glass. ``until`` is that time of day in words."""
@@ -238,7 +256,8 @@ class ReplicaSet:
     says that a person should know: that scaling is paused, or what may not be read. ``engine_cap`` is the most requests that an engine runs
     at once, the smallest of the replicas', where their arguments tell it. ``kinds`` are those of ready replicas, by name; ``newest`` is
     that of the newest replica which has a node, or asks for one kind. ``held``: nobody adds replicas now, whatever is asked. ``floor``
-    is what a person has set, over or not. ``platform`` is what acts on the number, where that can be seen.
+    is what a person has set, over or not. ``platform`` is what acts on the number, where that can be seen. ``gpus`` counts those that
+    replicas hold, also the ones that terminate; empty where nobody tells.
     """
 
     ready: tuple[str, ...]
@@ -254,6 +273,7 @@ class ReplicaSet:
     held: bool = False
     floor: Floor | None = None
     platform: Platform | None = None
+    gpus: Mapping[GpuUse, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

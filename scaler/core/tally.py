@@ -39,7 +39,7 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
     again = float(sum([one.admitted_retries for one in seen.asked]))
     first_tokens, entered, offered = _counted(history, seen, more, refused - again)
     first_token_at, waiting_since = _stall(history, more, at, held)
-    ttft, tpot, queue_time, prompt_tokens, output_tokens = more.histograms
+    ttft, tpot, queue_time, duration, prompt_tokens, output_tokens = more.histograms
     return replace(
         history,
         running=running,
@@ -55,6 +55,7 @@ def extend(history: History, seen: Observation, more: Increase, stale_s: float) 
         ttft=_observe(history, "ttft", ttft, more, (at, stale_s)),
         tpot=_observe(history, "tpot", tpot, more, (at, stale_s)),
         queue_time=_observe(history, "queue_time", queue_time, more, (at, stale_s)),
+        duration=_observe(history, "duration", duration, more, (at, stale_s)),
         prompt_tokens=_observe(history, "prompt_tokens", prompt_tokens, more, (at, stale_s)),
         output_tokens=_observe(history, "output_tokens", output_tokens, more, (at, stale_s)),
         first_token_at=first_token_at,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,12 +13,19 @@ import aiohttp
 
 from scaler.control.ports import Clock, Snapshot, Target
 from scaler.core.hpa import ScaleStatus
-from scaler.core.model import ReplicaSet, Starting, WorkloadKey
+from scaler.core.model import GpuPhase, GpuUse, ReplicaSet, Starting, WorkloadKey
+from scaler.demo import scenario as numbers
 from scaler.demo.fleet import FleetPlan, Stage
 from scaler.errors import ScalerError
 
 REFRESH_S = 0.3
 PATIENCE_S = 15.0
+PHASES = {
+    Stage.STARTING: GpuPhase.STARTING,
+    Stage.READY: GpuPhase.SERVING,
+    Stage.TERMINATING: GpuPhase.DRAINING,
+}
+"""A GPU is held from the first to the last."""
 CALL_TIMEOUT = aiohttp.ClientTimeout(total=2.0)
 
 
@@ -150,6 +158,7 @@ class FleetReplicas:
             current=_whole(told["wanted"]),
             observed_at=now,
             max_replicas=_whole(told["max_replicas"]),
+            gpus=Counter(GpuUse(numbers.GPU, PHASES[m["stage"]]) for m in listed),
         )
 
 

@@ -27,7 +27,11 @@ MIN_REPLICAS, MAX_REPLICAS = 2, 6
 START_S, START_SIGMA, START_P90_S = 12.0, 0.1, 14.0
 TICK_S, POLLING_S, SYNC_S, DOWNSCALE_S = 0.5, 4.0, 2.0, 15.0
 
+GPU, GPU_HOUR_PRICE = "example-gpu", 2.5
+"""No replica of the demo has one: each counts as one of these, at a price that is an example."""
+
 CONFIGURATION = f"""
+prices: {{{GPU}: {GPU_HOUR_PRICE}}}  # an example
 profiles:
   demo: {{safe_concurrency: {SAFE_CONCURRENCY}, safe_rate_per_s: {SAFE_RATE_PER_S}, unloaded_ttft_s: {UNLOADED_TTFT_S}}}
 """

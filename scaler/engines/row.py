@@ -104,11 +104,13 @@ class Engine:
     ttft: Buckets
     proofs: tuple[Number, ...]
     kv_usage: Number | None = None
+    prompt_tokens_total: Number | None = None
     generation_tokens: Number | None = None
     preemptions: Number | None = None
     rejections: Number | None = None
     tpot: Buckets | None = None
     queue_time: Buckets | None = None
+    duration: Buckets | None = None
     prompt_tokens: Buckets | None = None
     output_tokens: Buckets | None = None
     awake: OneHot | None = None
@@ -123,7 +125,8 @@ class Engine:
         """Every sample name a source has to fetch for this engine, each once."""
         rows: tuple[Number | Buckets | OneHot | None, ...] = (
             *(self.running, self.waiting, self.kv_usage, self.ttft, self.tpot, self.queue_time, self.prompt_tokens),
-            *(self.output_tokens, self.generation_tokens, self.preemptions, self.rejections, self.awake, *self.proofs),
+            *(self.output_tokens, self.prompt_tokens_total, self.generation_tokens, self.preemptions, self.rejections),
+            *(self.duration, self.awake, *self.proofs),
         )
         return tuple(dict.fromkeys(name for row in rows if row is not None for name in row.sample_names))
 
@@ -152,12 +155,14 @@ def select(engine: Engine, samples: Samples, replica: str, observed_at: float) -
         waiting=_signal(waiting, no_gauge),
         kv_usage_ratio=_signal(number(engine.kv_usage), no_gauge if engine.kv_usage else Absent.UNKNOWN),
         awake=_awake(engine, samples),
+        prompt_tokens_total=number(engine.prompt_tokens_total),
         generation_tokens_total=number(engine.generation_tokens),
         preemptions_total=number(engine.preemptions),
         rejections_total=number(engine.rejections),
         ttft=ttft,
         tpot=buckets(engine.tpot),
         queue_time=buckets(engine.queue_time),
+        duration=buckets(engine.duration),
         prompt_tokens=buckets(engine.prompt_tokens),
         output_tokens=buckets(engine.output_tokens),
         absent=tuple(name for name in engine.required if found[name] is None and name not in excused),

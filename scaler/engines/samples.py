@@ -7,11 +7,13 @@ None: half a sum is a wrong number, and a wrong number is worse than none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import inf, isnan, nan
 from typing import NamedTuple
 
 from scaler.core.model import Histogram
+from scaler.core.written import LONGEST, number
 
 MOST_EDGES, MOST_LINES = 256, 20_000
 """More edges in one histogram, or more lines of one name, than any engine has: a page that makes every tick slow for everybody.
@@ -71,25 +73,36 @@ def _ladders(buckets: Sequence[Sample], labels: Key) -> dict[Key, dict[float, fl
     """The cumulative counts by upper edge of each series; None unless all have ``+Inf`` and none ever falls."""
     if len(buckets) > MOST_LINES:
         return None
-    edges = {text: _edge(text) for text in {sample.labels.get("le", "") for sample in buckets}}
-    if len(edges) > MOST_EDGES:
-        return None
-    counts = collapsed(buckets, ("le", *labels))
-    if counts is None or any(isnan(edge) for edge in edges.values()):
-        return None
     ladders: dict[Key, dict[float, float]] = {}
-    for (text, *key), count in counts.items():
-        steps, edge = ladders.setdefault(tuple(key), {}), edges[text]
-        steps[edge] = max(steps.get(edge, 0.0), count)
+    edges: dict[str, float] = {}
+    for of, value in buckets:
+        if not 0.0 <= value < inf:  # not true of NaN either
+            return None
+        text = of.get("le", "")
+        edge = edges.get(text)
+        if edge is None:
+            edge = edges[text] = _edge(text)
+            if isnan(edge) or len(edges) > MOST_EDGES:
+                return None
+        key = tuple([of.get(label, "") for label in labels])
+        steps = ladders.get(key)
+        if steps is None:
+            steps = ladders[key] = {}
+        if value > steps.get(edge, -1.0):
+            steps[edge] = value
     return ladders if all(_rises(steps) for steps in ladders.values()) else None
 
 
 def _edge(text: str) -> float:
     """The edge, NaN if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return nan
+    return nan if len(text) > LONGEST else _short_edge(text)
+
+
+@lru_cache(4 * MOST_EDGES)
+def _short_edge(text: str) -> float:
+    """Every page of an engine has the same edges, and a text this short may be kept."""
+    value = number(text)
+    return nan if value is None else value
 
 
 def _rises(steps: Mapping[float, float]) -> bool:

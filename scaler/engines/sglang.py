@@ -29,9 +29,11 @@ SGLANG = Engine(
     running=Number(_names("num_running_reqs"), at_most=MOST_REQUESTS),
     waiting=Number(_names("num_queue_reqs"), at_most=MOST_REQUESTS),
     kv_usage=Number(_names("token_usage"), across=Across.MAX, at_most=1.0),
+    prompt_tokens_total=Number(_names("prompt_tokens_total"), parts=_STREAMING),
     generation_tokens=_GENERATION_TOKENS,
     preemptions=Number(_names("num_retracted_requests_total")),
     ttft=Buckets(_names("time_to_first_token_seconds"), parts=_STREAMING),
     tpot=Buckets(_names("request_time_per_output_token_seconds", "inter_token_latency_seconds"), parts=_STREAMING),
     queue_time=Buckets(_names("queue_time_seconds")),
+    duration=Buckets(_names("e2e_request_latency_seconds"), parts=_STREAMING),
 )

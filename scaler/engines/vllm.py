@@ -38,6 +38,7 @@ VLLM = Engine(
         _names("num_requests_waiting", "num_requests_waiting_by_reason"), parts=("reason",), at_most=MOST_REQUESTS
     ),
     kv_usage=Number(_names("kv_cache_usage_perc", "gpu_cache_usage_perc"), across=Across.MAX, at_most=1.0),
+    prompt_tokens_total=Number(_names("prompt_tokens_total", "prompt_tokens_total_total")),
     generation_tokens=_GENERATION_TOKENS,
     preemptions=Number(_names("num_preemptions_total", "num_preemptions_total_total")),
     rejections=Number(_names("admission_rejections_total", "admission_rejections_total_total"), parts=("reason",)),
@@ -46,6 +47,7 @@ VLLM = Engine(
         _names("request_time_per_output_token_seconds", "inter_token_latency_seconds", "time_per_output_token_seconds")
     ),
     queue_time=Buckets(_names("request_queue_time_seconds")),
+    duration=Buckets(_names("e2e_request_latency_seconds")),
     prompt_tokens=Buckets(_names("request_prompt_tokens")),
     output_tokens=Buckets(_names("request_generation_tokens")),
     awake=OneHot(_names("engine_sleep_state"), label="sleep_state", value="awake"),

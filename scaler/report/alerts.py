@@ -6,10 +6,11 @@ enough. Thresholds are numbers, not settings: whoever wants others has this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from scaler.report import alerts_burn
-from scaler.report.alerts_row import Alert, Severity
+from scaler.report import alerts_burn, costs
+from scaler.report.alerts_row import Alert, Record, Severity
 
 RUNBOOKS = "https://git.example.org/slo-scaler/blob/main/docs/runbooks.md"
 WORKLOAD = "{{ $labels.namespace }}/{{ $labels.name }}"
@@ -125,6 +126,14 @@ _SUPPLY = (
         f"the state of {WORKLOAD} flaps",
         "It became or ceased to be GREEN {{ $value }} times in the last hour.",
     ),
+    Alert(
+        "SloScalerOverruled",
+        Severity.WARNING,
+        'count by (namespace, name, code) (slo_scaler_finding{code=~"gate_annotated|floor_over"})',
+        "1h",
+        f"the glass of {WORKLOAD} is still broken",
+        "{{ $labels.code }}, told by {{ $value }} pods for an hour: an annotation that somebody set in an emergency is still there.",
+    ),
 )
 _PROCESS = (
     Alert(
@@ -182,13 +191,14 @@ ALERTS = (*alerts_burn.alerts(), *_KNOWLEDGE, *_SUPPLY, *_PROCESS)
 def prometheus_rule(runbooks: str = RUNBOOKS) -> Json:
     """The object. ``runbooks`` is the address of the page that has a heading for each alert."""
     burning = alerts_burn.alerts()
-    records: list[Json] = [{"record": one.name, "expr": one.expr} for one in alerts_burn.records()]
+    records, of_cost = (_records(each) for each in (alerts_burn.records(), costs.RECORDS))
     groups: list[Json] = [
         {"name": "slo-scaler.burn", "interval": EVERY, "rules": [*records, *(_rule(one, runbooks) for one in burning)]},
         *(
             {"name": f"slo-scaler.{name}", "interval": EVERY, "rules": [_rule(one, runbooks) for one in alerts]}
             for name, alerts in (("knowledge", _KNOWLEDGE), ("supply", _SUPPLY), ("process", _PROCESS))
         ),
+        {"name": "slo-scaler.cost", "interval": EVERY, "rules": of_cost},
     ]
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -200,6 +210,10 @@ def prometheus_rule(runbooks: str = RUNBOOKS) -> Json:
         },
         "spec": {"groups": groups},
     }
+
+
+def _records(records: Iterable[Record]) -> list[Json]:
+    return [{"record": one.name, "expr": one.expr} for one in records]
 
 
 def _rule(alert: Alert, runbooks: str) -> Json:

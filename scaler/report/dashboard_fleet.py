@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler.report import costs
 from scaler.report.dashboard import STATES, Dashboard, Panel, Query, Row, Table
 
 WORKLOAD_UID = "slo-scaler-workload"
@@ -109,6 +110,26 @@ _PROMISES = Row(
         ),
     ),
 )
+_COST = Row(
+    "Cost",
+    (
+        Panel(
+            "Cost of a million tokens, 1 h",
+            "Prompt and generated tokens, in the money of the configuration's prices.",
+            (Query(costs.PER_MILLION.name, NAME),),
+        ),
+        Panel(
+            "Cost an hour, 1 h",
+            "What the workload's GPUs cost, starting and draining included.",
+            (Query(costs.PER_HOUR.name, NAME),),
+        ),
+        Panel(
+            "Tokens per GPU-second, 1 h",
+            "Needs no price.",
+            (Query(costs.PER_GPU_SECOND.name, NAME),),
+        ),
+    ),
+)
 _SCALER = Row(
     "The scaler itself",
     (
@@ -204,5 +225,5 @@ FLEET = Dashboard(
     "slo-scaler-fleet",
     "SLO scaler: fleet",
     "All workloads, how their promises are kept, and the scaler itself.",
-    (_FLEET, _PROMISES, _SCALER),
+    (_FLEET, _PROMISES, _COST, _SCALER),
 )

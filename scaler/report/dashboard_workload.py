@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler.report import costs
 from scaler.report.dashboard import Dashboard, Panel, Query, Row, Variable
 from scaler.report.dashboard_fleet import WORKLOAD_UID
 
@@ -18,9 +19,9 @@ def _by(label: str, metric: str) -> str:
     return f"max by ({label}) ({metric}{{{CHOSEN}}})"
 
 
-def _rate(label: str, metric: str) -> str:
-    """A second; each pod counts what it was asked itself."""
-    return f"sum by ({label}) (rate({metric}{{{CHOSEN}}}[$__rate_interval]))"
+def _rate(label: str, metric: str, over: str = "sum") -> str:
+    """A second; each pod counts what it was asked itself, and where all count the same thing the one that has seen most is right."""
+    return f"{over} by ({label}) (rate({metric}{{{CHOSEN}}}[$__rate_interval]))"
 
 
 def _state(name: str) -> str:
@@ -218,12 +219,49 @@ _LOAD = Row(
         ),
     ),
 )
+_COST = Row(
+    "Cost",
+    (
+        Panel(
+            "GPUs",
+            "What replicas hold, by product and phase: not ready, ready, and terminating. Only where pods ask for GPUs.",
+            (Query(_rate("gpu, phase", "slo_scaler_gpu_seconds_total", "max"), "{{gpu}} {{phase}}"),),
+        ),
+        Panel(
+            "Tokens per GPU-second, 1 h",
+            "Prompt and generated tokens over what the GPUs were held, starting and draining included.",
+            (Query(f"{costs.PER_GPU_SECOND.name}{{{CHOSEN}}}", "tokens per GPU-second"),),
+        ),
+        Panel(
+            "Share of GPU time before a replica is ready, 1 h",
+            "What cold starts cost.",
+            (Query(f"{costs.STARTING.name}{{{CHOSEN}}}", "starting"),),
+            "percentunit",
+        ),
+        Panel(
+            "Tokens",
+            "A second, as the engines count them.",
+            (Query(_rate("kind", "slo_scaler_tokens_total", "max"), "{{kind}}"),),
+            "ops",
+        ),
+        Panel(
+            "Cost of a million tokens, 1 h",
+            "In the money of the configuration's prices; nothing while a GPU in use has none.",
+            (Query(f"{costs.PER_MILLION.name}{{{CHOSEN}}}", "a million tokens"),),
+        ),
+        Panel(
+            "Cost an hour",
+            "Likewise, the mean of the last hour.",
+            (Query(f"{costs.PER_HOUR.name}{{{CHOSEN}}}", "an hour"),),
+        ),
+    ),
+)
 
 WORKLOAD = Dashboard(
     WORKLOAD_UID,
     "SLO scaler: one workload",
     "What is asked of one workload, what it has, what is promised and what was decided.",
-    (_DECIDED, _PROMISED, _LOAD),
+    (_DECIDED, _PROMISED, _LOAD, _COST),
     (
         Variable("namespace", "slo_scaler_desired_replicas", "namespace"),
         Variable("name", 'slo_scaler_desired_replicas{namespace="$namespace"}', "name"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from scaler.report.markup import Markup, element
 from scaler.report.page_style import STYLE
 from scaler.report.replay_charts import bill, run, scale
-from scaler.report.replay_table import COLUMNS
+from scaler.report.replay_table import columns
 from scaler.report.replay_words import facts, sentences
 from scaler.sim.outcome import Replay, Row, Side
 
@@ -65,7 +65,7 @@ def _main(found: Replay, rest: list[str]) -> Iterator[Markup]:
     yield element("ul", *(element("li", sentence) for sentence in rest), class_="why")
     yield element("h2", "Scores")
     yield element("div", _table(found), class_="wide", tabindex="0", role="region", aria_label="Scores")
-    yield _meanings()
+    yield _meanings(found)
     yield element("h2", "What was served, and what it cost")
     yield _legend(found)
     yield element("figure", bill(found))
@@ -77,7 +77,7 @@ def _main(found: Replay, rest: list[str]) -> Iterator[Markup]:
 
 
 def _table(found: Replay) -> Markup:
-    headings = ("", "law", *(column.heading for column in COLUMNS))
+    headings = ("", "law", *(column.heading for column in columns(found)))
     return element(
         "table",
         element("thead", element("tr", *(element("th", heading, scope="col") for heading in headings))),
@@ -91,13 +91,15 @@ def _row(found: Replay, number: int, row: Row) -> Markup:
         "tr",
         element("td", str(number)),
         element("th", row.name, scope="row"),
-        *(element("td", column.cell(found, row)) for column in COLUMNS),
+        *(element("td", column.cell(found, row)) for column in columns(found)),
         class_=row.side.value,
     )
 
 
-def _meanings() -> Markup:
-    told = (piece for column in COLUMNS for piece in (element("dt", column.heading), element("dd", column.meaning)))
+def _meanings(found: Replay) -> Markup:
+    told = (
+        piece for column in columns(found) for piece in (element("dt", column.heading), element("dd", column.meaning))
+    )
     return element("details", element("summary", "What the columns mean"), element("dl", *told))
 
 

@@ -20,12 +20,16 @@ WIDE = 155
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A number of each row: its heading, what it means, how it is written, and whether it is left out where there is little room."""
+    """A number of each row: its heading, what it means, and how it is written.
+
+    ``spare``: it is left out where there is little room; ``priced``: it needs a price.
+    """
 
     heading: str
     meaning: str
     cell: Callable[[Replay, Row], str]
     spare: bool = False
+    priced: bool = False
 
 
 def _shares(name: str) -> Callable[[Replay, Row], str]:
@@ -68,22 +72,25 @@ COLUMNS = (
     Column("GPU-h", "from the creation of a replica until it is gone", _spread("gpu_hours", 1.0)),
     Column("× best", "GPU-hours over those of who knows all that comes",
            lambda found, row: f"{found.hours_ratio(row):.2f}"),
+    Column("a million", "what a million tokens cost, prompt and generated, at the price of a GPU-hour",
+           lambda found, row: _money(row.bill(found.price).cost_per_million_tokens), priced=True),
     Column("bad min", "minutes in which fewer were served within than promised", _plain("violation_min", ".0f")),
     Column("turns", "changes of direction of the replica count", _plain("turns", ".0f"), spare=True),
     Column("most", "replicas at once", _plain("most_replicas", ".0f"), spare=True),
 )  # fmt: skip
 
 
-def columns(width: int) -> Iterator[Column]:
-    """Those for which there is room."""
-    return (column for column in COLUMNS if width >= WIDE or not column.spare)
+def columns(found: Replay, width: int = WIDE) -> Iterator[Column]:
+    """Those for which there is room, and what they need."""
+    priced = found.price is not None
+    return (one for one in COLUMNS if (width >= WIDE or not one.spare) and (priced or not one.priced))
 
 
 def scores(found: Replay, width: int) -> Table:
     """One row a law: ours, the rivals by what they served, and those that knew it all."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("law", no_wrap=True)
-    shown = list(columns(width))
+    shown = list(columns(found, width))
     for column in shown:
         table.add_column(column.heading.replace(" ", "\n", 1), justify="right", no_wrap=True)
     for row in found.rows:
@@ -105,6 +112,10 @@ def _with_spread(figure: Figure | None, times: float) -> str:
 
 def _seconds(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004 - three digits
+
+
+def _money(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _of(quantiles: Quantiles, name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scaler.core.cost import told
 from scaler.sim.limits import Limits
 from scaler.sim.outcome import AS_GOOD_RATIO, Replay, Row, Side
 
@@ -16,6 +17,7 @@ def sentences(found: Replay) -> Iterator[str]:
     """The answer first."""
     if found.ours is not None:
         yield _answer(found, found.ours)
+        yield _cost(found, found.ours)
     yield from physics(found.limits)
     yield from losses(found)
     yield from _agreements(found)
@@ -48,6 +50,7 @@ def facts(found: Replay) -> dict[str, str]:
             f"{found.setting.platform.replicas} at first, {spec.scaling.min_replicas} to {spec.scaling.max_replicas}, "
             f"{found.setting.platform.preset.gpus} GPUs each"
         ),
+        **({} if found.price is None else {"price": f"{found.price:g} a GPU-hour"}),
     }
 
 
@@ -97,6 +100,10 @@ def _answer(found: Replay, ours: Row) -> str:
         f"comes attains {optimum.kept:.1%} for {optimum.gpu_hours:.1f}, and a law that only reacts at most "
         f"{found.limits.reactive_ratio:.1%}, {found.limits.returning_ratio:.1%} where refused clients come back."
     )
+
+
+def _cost(found: Replay, ours: Row) -> str:
+    return f"{ours.name}: {told(ours.bill(found.price))}; who knows all that comes: {told(found.clairvoyant.bill(found.price))}."
 
 
 def _price(limits: Limits) -> str:

@@ -19,6 +19,7 @@ from scaler.core.model import WorkloadKey
 from scaler.core.shadow import as_shadow
 from scaler.core.step import DEFAULT_TICK_S, WorkloadSpec
 from scaler.errors import ConfigError
+from scaler.settings.access import Access
 from scaler.settings.sections import SHAPES, FileSections
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.promql import Template
@@ -52,10 +53,15 @@ class Configuration:
     prometheus: Mapping[str, PrometheusSettings] = field(default_factory=dict)
     demands: Mapping[str, DemandQueries] = field(default_factory=dict)
     tls: ServerTls | None = None
+    access: Access = Access()
     namespaces: tuple[str, ...] = ()
     trust: Trust = Trust()
     key_map: Path | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
+
+
+VALUE_ERRORS = (ValueError, KeyError, AttributeError)
+"""What PyYAML raises for 2026-13-45, 0x_ or ``!!bool x``; the text of these errors has the value in it."""
 
 
 class StandsTwice(yaml.constructor.ConstructorError):
@@ -105,6 +111,7 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
         prometheus={name: entry.value() for name, entry in file.prometheus.items()},
         demands={name: DemandQueries(**entry.model_dump()) for name, entry in file.demand.items()},
         tls=None if tls is None else tls.value(),
+        access=file.access.value(),
         namespaces=tuple(sorted(set(file.cluster.namespaces))),
         trust=file.tenants.value(),
         key_map=file.tenants.key_map(),
@@ -115,6 +122,8 @@ def parse_configuration(text: str, tick_s: float = DEFAULT_TICK_S) -> Configurat
 def _validated(text: str) -> FileSections:
     try:
         loaded = yaml.load(text, Loader=NoDuplicates)  # noqa: S506 - a safe loader, that also refuses duplicate keys
+    except VALUE_ERRORS:
+        raise ConfigError("a value that YAML takes for a date or a number is none; put it in quotes") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{in_line(error)}") from None
     try:
@@ -139,7 +148,10 @@ def _workloads(file: FileSections, catalog: Catalog, faults: list[str]) -> tuple
 
 
 def _section_faults(file: FileSections) -> list[str]:
-    found = [f"tenants.{fault}" for fault in file.tenants.faults()]
+    tls = file.server.tls
+    asks = tls is not None and tls.client_ca_file is not None
+    found = [f"access.{fault}" for fault in file.access.faults(asks_for_certificates=asks)]
+    found += [f"tenants.{fault}" for fault in file.tenants.faults()]
     found += [f"classes.{name}.{fault}" for name, entry in file.classes.items() for fault in entry.faults()]
     found += [f"workloads.{name}.{fault}" for name, entry in file.workloads.items() for fault in entry.faults()]
     return found + [f"scrape.{name}.{fault}" for name, entry in file.scrape.items() for fault in entry.faults()]

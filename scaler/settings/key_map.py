@@ -19,14 +19,12 @@ from pydantic_core import ErrorDetails
 
 from scaler.backpressure.asked import Owner
 from scaler.errors import ConfigError
-from scaler.settings.file import NoDuplicates, StandsTwice, in_line
+from scaler.settings.file import VALUE_ERRORS, NoDuplicates, StandsTwice, in_line
 from scaler.settings.followed import Followed
 
 LARGEST = 1 << 20
 """Characters: as much as a Secret or a ConfigMap holds, some ten thousand keys."""
 MOST_FAULTS = 10
-VALUE_ERRORS = (ValueError, KeyError, AttributeError)
-"""What PyYAML raises for 2026-13-45 or ``!!bool x``; the text of these errors has the value in it."""
 HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 NO_HASH = 'its name is not the SHA-256 of a key, 64 digits of 0-9 and a-f: printf %s "$KEY" | sha256sum'
 Word = Annotated[str, Field(min_length=1)]
@@ -69,19 +67,24 @@ def parse_key_map(path: Path, text: str, classes: Collection[str]) -> Mapping[st
     """The owners by the hash of their key. Raises ConfigError with the first faults; ``path`` is for their text."""
     owners: dict[str, Owner] = {}
     faults: list[str] = []
-    for number, (name, entry) in enumerate(_loaded(path, text).items(), start=1):
+    for number, (name, entry) in enumerate(loaded(path, text, "{tenant: ..., class: ...}").items(), start=1):
         try:
-            owners[_hash(name)] = _owner(entry, classes)
+            owners[hashed(name)] = _owner(entry, classes)
         except ConfigError as error:
             faults += [f"{path}: entry {number}{fault}" for fault in error.faults]
-    if len(faults) > MOST_FAULTS:
-        faults[MOST_FAULTS:] = [f"{path}: and {len(faults) - MOST_FAULTS} faults more"]
     if faults:
-        raise ConfigError(*faults)
+        raise ConfigError(*bounded(path, faults))
     return owners
 
 
-def _loaded(path: Path, text: str) -> Mapping[object, object]:
+def bounded(path: Path, faults: list[str]) -> list[str]:
+    """The first of many faults, and how many more there are."""
+    more = len(faults) - MOST_FAULTS
+    return faults if more <= 0 else [*faults[:MOST_FAULTS], f"{path}: and {more} faults more"]
+
+
+def loaded(path: Path, text: str, entry: str) -> Mapping[object, object]:
+    """The mapping in a file; ``entry`` is how one of its values looks. Raises ConfigError."""
     if len(text) > LARGEST:
         raise ConfigError(f"{path}: is longer than {LARGEST} characters; leave out keys that are not in use")
     try:
@@ -93,13 +96,12 @@ def _loaded(path: Path, text: str) -> Mapping[object, object]:
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: is neither YAML nor JSON{in_line(error)}") from None
     if not isinstance(loaded, dict):
-        raise ConfigError(
-            f"{path}: a mapping is needed here, of the SHA-256 of each key to {{tenant: ..., class: ...}}"
-        )
+        raise ConfigError(f"{path}: a mapping is needed here, of the SHA-256 of each key to {entry}")
     return loaded
 
 
-def _hash(name: object) -> str:
+def hashed(name: object) -> str:
+    """The name of an entry, if it is a SHA-256 in hex. Raises ConfigError, to follow the entry's number."""
     if not isinstance(name, str) or not HASH.fullmatch(name):
         raise ConfigError(f": {NO_HASH}")
     return name

@@ -49,7 +49,7 @@ def read_ports(environment: Mapping[str, str] | None = None) -> Ports:
         key = f"{ENVIRONMENT_PREFIX}{name.upper()}_PORT"
         if (text := given.get(key)) is None:
             continue
-        if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 - the largest port
+        if not (text.isascii() and text.isdecimal()) or int(text) > 65535:  # noqa: PLR2004 - the largest port
             raise ConfigError(f"{key}: a port is a number from 0 to 65535")
         numbers[name] = int(text)
     host = given.get(f"{ENVIRONMENT_PREFIX}HOST")

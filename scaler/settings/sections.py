@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from scaler.api.certificates import ServerTls
 from scaler.backpressure.asked import Trust
 from scaler.core.capacity import Match, Profile
 from scaler.core.model import GateMode, Objective, RequestClass
+from scaler.settings import access
+from scaler.settings.access import NAMESPACE, AccessSection
+from scaler.settings.section import Section
 from scaler.sources.prometheus_api import PrometheusSettings
 from scaler.sources.scrape import ScrapeSettings
 from scaler.sources.targets import NamedTargets
@@ -26,8 +29,8 @@ HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 PAGE = r"^/\S*$"
 WORD = r"[A-Za-z0-9]"
 VERSION = r"^v?[0-9]"
-NAMESPACE = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SHAPES = {
+    **access.SHAPES,
     ADDRESS: "write it as host:port, e.g. 10.0.0.7:8000, without http://",
     URL: "write it as http://host:port or https://host:port",
     LABEL: "a label name has letters, digits and _ only",
@@ -37,7 +40,6 @@ SHAPES = {
     PAGE: "a path begins with /",
     WORD: "it has letters or digits",
     VERSION: 'a version begins with a number, e.g. "0.32"',
-    NAMESPACE: "a namespace has at most 63 lower-case letters, digits and -",
 }
 """What each pattern asks for, in words."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
@@ -50,12 +52,8 @@ Address = Annotated[str, Field(pattern=ADDRESS, description="host:port")]
 Label = Annotated[str, Field(pattern=LABEL)]
 Url = Annotated[str, Field(pattern=URL)]
 Name = Annotated[str, Field(pattern=NAME)]
-
-
-class Section(BaseModel):
-    """A mapping whose keys are all known."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+Gpu = Annotated[str, Field(pattern=WORD, max_length=63)]
+MOST_GPUS = 1024
 
 
 class LabelsSection(Section):
@@ -268,6 +266,10 @@ class WorkloadSection(Section):
         default_factory=dict, json_schema_extra={"propertyNames": {"enum": [*sorted(KEYS)]}}
     )
     shadow: bool = Field(default=False, description="It is looked at only; nothing that KEDA is told moves it")
+    gpus: Mapping[Gpu, Annotated[int, Field(ge=1, le=MOST_GPUS)]] = Field(
+        default_factory=dict,
+        description="What each of these replicas runs on, for their cost; in a cluster its pods tell that",
+    )
 
     def faults(self) -> list[str]:
         """What is wrong with the keys together."""
@@ -276,7 +278,7 @@ class WorkloadSection(Section):
         return []
 
     def value(self) -> NamedTargets:
-        return NamedTargets(self.targets, self.dns)
+        return NamedTargets(self.targets, self.dns, self.gpus)
 
 
 class FileSections(Section):
@@ -284,11 +286,12 @@ class FileSections(Section):
 
     prometheus: Mapping[Name, PrometheusSection] = Field(default_factory=dict)
     server: ServerSection = ServerSection()
+    access: AccessSection = AccessSection()
     cluster: ClusterSection = ClusterSection()
     scrape: Mapping[Name, ScrapeSection] = Field(default_factory=dict)
     profiles: Mapping[Name, ProfileSection] = Field(default_factory=dict)
     classes: Mapping[Name, ClassSection] = Field(default_factory=dict)
     tenants: TenantsSection = TenantsSection()
-    prices: Mapping[str, Positive] = Field(default_factory=dict)
+    prices: Mapping[Gpu, Positive] = Field(default_factory=dict)
     demand: Mapping[Name, DemandSection] = Field(default_factory=dict)
     workloads: Mapping[Annotated[str, Field(pattern=WORKLOAD)], WorkloadSection] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The configuration on disk: its file, and the key map that it names. Each is followed by itself: a bad one does not hold up the other."""
+"""The configuration on disk: its file, and the key map and tokens that it names. Each is followed by itself, whatever the others are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scaler.errors import ConfigError
 from scaler.settings.file import Configuration, parse_configuration
 from scaler.settings.followed import Followed
 from scaler.settings.key_map import WatchedKeyMap
+from scaler.settings.token_file import WatchedTokens
 
 
 def read_configuration(path: Path | None, tick_s: float = DEFAULT_TICK_S) -> Configuration:
@@ -19,18 +20,19 @@ def read_configuration(path: Path | None, tick_s: float = DEFAULT_TICK_S) -> Con
 
 @dataclass(slots=True)
 class WatchedFile:
-    """The file at ``path`` and its key map."""
+    """The file at ``path``, its key map and its tokens."""
 
     path: Path
     tick_s: float = DEFAULT_TICK_S
     _configuration: Configuration | None = field(default=None, repr=False)
     _file: Followed[Configuration] = field(default_factory=Followed, repr=False)
     _key_map: WatchedKeyMap = field(default_factory=WatchedKeyMap, repr=False)
+    _tokens: WatchedTokens = field(default_factory=WatchedTokens, repr=False)
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Those of the newest versions, empty while these are in use."""
-        return (*self._file.faults, *self._key_map.faults)
+        return (*self._file.faults, *self._key_map.faults, *self._tokens.faults)
 
     def current_faults(self) -> tuple[str, ...]:
         """The faults of the newest versions."""
@@ -50,7 +52,10 @@ class WatchedFile:
         if now is None:
             return None
         self._configuration = now
-        others = self._key_map.changed(now.key_map, now.catalog.classes)
-        if fresh is None and not others:
+        others = (self._key_map.changed(now.key_map, now.catalog.classes), self._tokens.changed(now.access.token_file))
+        if fresh is None and not any(others):
             return None
-        return replace(now, trust=replace(now.trust, owners=self._key_map.owners))
+        tokens = self._tokens.tokens if now.access.token_file is None else self._tokens.tokens or {}
+        readers = replace(now.access.readers, tokens=tokens)
+        trust = replace(now.trust, owners=self._key_map.owners)
+        return replace(now, trust=trust, access=replace(now.access, readers=readers))

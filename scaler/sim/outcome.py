@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
 
+from scaler.core.cost import HOUR_S, Bill, Spent, bill
+from scaler.core.model import GpuPhase, GpuUse
 from scaler.sim.contest import Agreement, Played
 from scaler.sim.course import Course
 from scaler.sim.limits import Limits
@@ -18,6 +20,9 @@ AS_GOOD_RATIO = 0.005
 """Within so much two attainments are the same: the dice alone move them by as much."""
 CHEAPER_RATIO = 0.03
 """By less than this two bills are the same, likewise."""
+
+
+SIMULATED = "simulated"
 
 
 class Side(StrEnum):
@@ -59,6 +64,18 @@ class Row:
         """What it cost."""
         return fmean(run.worth.gpu_hours for run in self.runs)
 
+    def bill(self, price: float | None) -> Bill:
+        """The mean of its runs. ``price`` is of a GPU-hour, None: unknown."""
+        worths = [run.worth for run in self.runs]
+        starting = fmean(each.starting_gpu_hours for each in worths)
+        hours = {GpuPhase.STARTING: starting, GpuPhase.SERVING: self.gpu_hours - starting}
+        spent = Spent(
+            {GpuUse(SIMULATED, phase): each * HOUR_S for phase, each in hours.items()},
+            fmean(each.prompt_tokens for each in worths),
+            fmean(each.generation_tokens for each in worths),
+        )
+        return bill(spent, {} if price is None else {SIMULATED: price})
+
     @property
     def course(self) -> Course | None:
         """Of the run that was drawn."""
@@ -84,7 +101,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """All of it. ``clairvoyant`` is the row of who knew all, against which each is measured."""
+    """All of it. ``clairvoyant`` is the row of who knew all, against which each is measured. ``price`` is of a GPU-hour, None: unknown."""
 
     subject: Subject
     setting: Setting
@@ -92,6 +109,7 @@ class Replay:
     limits: Limits
     rows: tuple[Row, ...]
     clairvoyant: Row
+    price: float | None = None
 
     @property
     def ours(self) -> Row | None:

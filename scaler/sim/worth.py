@@ -12,6 +12,7 @@ from statistics import fmean
 from scaler.core.decision import Decision
 from scaler.core.model import Pressure, RequestClass
 from scaler.core.step import WorkloadSpec
+from scaler.sim.cluster import Life
 from scaler.sim.play import Attempt, Call, Run, Second
 from scaler.sim.score import kept, quantile
 from scaler.sim.stage import Asked
@@ -40,7 +41,8 @@ class Worth:
     ``unsafe_ratio``: of the seconds of ready replicas, those above the safe concurrency, by the mean of the fleet. ``surprised_ratio``:
     of the requests that came while the workload was GREEN, those that were not served within the objectives; None for a law without
     colours. ``violation_min``: minutes of arrivals of which fewer were served within than promised. ``turns``: how often the count of
-    replicas changed its direction. ``gpu_hours`` are from the creation of a replica until it is gone.
+    replicas changed its direction. ``gpu_hours`` are from the creation of a replica until it is gone, ``starting_gpu_hours`` those of them
+    before it was ready. Tokens are those of the requests that were served.
     """
 
     offered: int
@@ -60,6 +62,9 @@ class Worth:
     gpu_hours: float
     mean_replicas: float
     most_replicas: int
+    starting_gpu_hours: float
+    prompt_tokens: int
+    generation_tokens: int
 
 
 def worth(run: Run, spec: WorkloadSpec, gpus: int, ends_at: float) -> Worth:
@@ -91,7 +96,14 @@ def worth(run: Run, spec: WorkloadSpec, gpus: int, ends_at: float) -> Worth:
         gpu_hours=replica_s * gpus / 3600,
         mean_replicas=replica_s / ends_at,
         most_replicas=max((second.existing for second in during), default=0),
+        starting_gpu_hours=math.fsum(_starting_s(life, ends_at) for life in run.replicas) * gpus / 3600,
+        prompt_tokens=sum(call.arrival.prompt_tokens for call in run.calls if call.finished),
+        generation_tokens=sum(call.arrival.output_tokens for call in run.calls if call.finished),
     )
+
+
+def _starting_s(life: Life, ends_at: float) -> float:
+    return max(0.0, min(life.ready_at, life.gone_at, ends_at) - life.created_at)
 
 
 def turns(asked: Iterable[Asked]) -> int:

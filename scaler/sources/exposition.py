@@ -14,10 +14,12 @@ What is not a number must not become one:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import nan
 
+from scaler.core.written import number
 from scaler.engines.row import Engine, Sample, Samples
 
 # Possessive quantifiers: on a hostile page the match must fail in linear time.
@@ -33,6 +35,8 @@ _LINE = (
 _LABEL = re.compile(
     r'([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 )  # in text that _LINE has accepted
+KEPT, KEPT_BYTES = 2048, 256
+"""How many texts of labels are kept parsed, and how long they may be."""
 _ESCAPE = re.compile(r'\\([\\"n])')
 
 
@@ -58,11 +62,11 @@ def parse(page: bytes, wanted: Wanted) -> Samples:
 
     Time stamps are ignored: an engine does not send them, and the caller knows when the answer came.
     """
-    labels: dict[bytes, dict[str, str]] = {b"": {}}
+    labels: dict[bytes, Mapping[str, str]] = {b"": {}}
     samples: dict[bytes, list[Sample]] = {}
     for name, text, value in wanted.pattern.findall(b"\n" + page):
         if text not in labels:
-            labels[text] = _labels(text.decode(errors="replace"))
+            labels[text] = _kept(text) if len(text) <= KEPT_BYTES else _labels(text.decode(errors="replace"))
         samples.setdefault(name, []).append(Sample(labels[text], _number(value)))
     return {name.decode(): found for name, found in samples.items()}
 
@@ -77,10 +81,14 @@ def whole(page: bytes, *, openmetrics: bool) -> bool:
 
 
 def _number(text: bytes) -> float:
-    try:
-        return nan if b"_" in text else float(text)  # Python reads 1_000, Prometheus does not
-    except ValueError:
-        return nan
+    value = number(text.decode("ascii", errors="replace"))
+    return nan if value is None else value
+
+
+@lru_cache(KEPT)
+def _kept(text: bytes) -> Mapping[str, str]:
+    """The same series come with every page."""
+    return _labels(text.decode(errors="replace"))
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -19,9 +19,11 @@ from scaler.core.model import Missing, Reading
 from scaler.engines.row import Engine, select
 from scaler.errors import SourceError
 from scaler.sources import reasons
+from scaler.sources.dialling import refused
 from scaler.sources.exposition import Wanted, parse, whole
 from scaler.sources.reasons import HTTPS, NotRead
-from scaler.sources.scrape import Scraper
+from scaler.sources.scrape import Caution, Scraper
+from scaler.sources.shares import Share, Shares
 
 _HEADERS = {
     # Compressing a page costs the engine's own event loop more than sending it whole costs the network.
@@ -32,6 +34,7 @@ _OPENMETRICS = "application/openmetrics-text"
 _NO_PAGES = {"text/html": "HTML", "application/xhtml+xml": "HTML", "application/json": "JSON"}
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)  # one clock decides, around all of a request: ours
 _REMEMBER_S = 60.0
+BEYOND = "not read: its namespace has more replicas than access.per_namespace.replicas"
 _OK = 200
 
 
@@ -39,7 +42,7 @@ _OK = 200
 class _Pass:
     engine: Engine
     wanted: Wanted
-    lanes: asyncio.Semaphore
+    lanes: tuple[asyncio.Semaphore, asyncio.Semaphore]
     deadline: float
 
 
@@ -66,7 +69,10 @@ class PodSource:
         self._timeout_s = timeout_s
         self._body_cap = body_cap
         self._lanes = lanes
+        self._caution = scraper.caution or Caution(Shares(Share, clock))
         self._wanted: dict[str, Wanted] = {}
+        # One page in each round of the loop, however many have arrived: gRPC takes one call a round, and calls would queue behind pages.
+        self._turn = asyncio.Lock()
         self._late: dict[str, float] = {}  # address -> when it was last tried in vain
         self._speak_tls: dict[str, float] = {}  # address -> when it last did, where only trying could tell
 
@@ -75,21 +81,42 @@ class PodSource:
 
         Raises nothing for what a replica does. No task outlives the call; cancelling it closes what it opened.
         """
-        engine, targets = ask.engine, ask.targets
+        engine, targets = ask.engine, ask.targets[: self._caution.shares.granted(ask.key, len(ask.targets))]
         if engine.name not in self._wanted:
             self._wanted[engine.name] = Wanted.of(engine)
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 await self._scraper.refresh(self._clock())
-        run = _Pass(engine, self._wanted[engine.name], asyncio.Semaphore(self._lanes), deadline)
+        lanes = (asyncio.Semaphore(self._lanes), self._caution.shares.lanes(ask.key.namespace))
+        run = _Pass(engine, self._wanted[engine.name], lanes, deadline)
         async with asyncio.TaskGroup() as group:
-            tasks = {i: group.create_task(self._ask(run, targets[i])) for i in self._punctual_first(targets)}
-        answers = [tasks[i].result() for i in range(len(targets))]
+            tasks = self._begun(group, run, ask.key.namespace, targets)
+        unasked = f"timeout after {self._timeout_s:g} s"  # what its last try came to
+        answers = [
+            tasks[i].result() if i in tasks else Missing(target.replica, unasked) for i, target in enumerate(targets)
+        ]
         return Scrape(
             readings=tuple(answer for answer in answers if isinstance(answer, Reading)),
-            missing=tuple(answer for answer in answers if isinstance(answer, Missing)),
+            missing=(
+                *(answer for answer in answers if isinstance(answer, Missing)),
+                *(Missing(target.replica, BEYOND) for target in ask.targets[len(targets) :]),
+            ),
         )
+
+    def _begun(
+        self, group: asyncio.TaskGroup, run: _Pass, namespace: str, targets: Sequence[Target]
+    ) -> dict[int, asyncio.Task[Reading | Missing]]:
+        """A task for each target that is asked now: of very many that did not answer last time, a part."""
+        shares, tasks = self._caution.shares, dict[int, asyncio.Task[Reading | Missing]]()
+        for i in self._punctual_first(targets):
+            late = targets[i].address in self._late
+            if late and not shares.retry(namespace):
+                continue
+            tasks[i] = group.create_task(self._ask(run, targets[i]))
+            if late:
+                tasks[i].add_done_callback(lambda _: shares.retried(namespace))
+        return tasks
 
     def _punctual_first(self, targets: Sequence[Target]) -> list[int]:
         """Who did not answer last time is asked last, so that dead replicas fill the lanes only when no one else waits.
@@ -108,12 +135,13 @@ class PodSource:
             fault = self._scraper.fault
             return Missing(target.replica, f"{error}; {fault}" if fault and fault != str(error) else str(error))
         observed_at = self._clock()
-        return select(run.engine, parse(page, run.wanted), target.replica, observed_at)
+        async with self._turn:
+            return select(run.engine, parse(page, run.wanted), target.replica, observed_at)
 
     async def _in_time(self, run: _Pass, target: Target) -> bytes:
         tried = False
         try:
-            async with asyncio.timeout_at(run.deadline), run.lanes:
+            async with asyncio.timeout_at(run.deadline), run.lanes[0], run.lanes[1]:
                 tried = True
                 page = await self._found(target)
         except TimeoutError:
@@ -158,6 +186,8 @@ class PodSource:
 
     async def _fetch(self, target: Target, scheme: str) -> bytes:
         settings = self._scraper.settings
+        if target.discovered and (why := refused(target.address, loopback=self._caution.loopback)):
+            raise NotRead(f"{why}; not dialled")
         try:
             return await self._page(settings.url(scheme, target.address), scheme)
         except (aiohttp.ClientError, OSError, ValueError) as error:  # ValueError: a name that no resolver can encode

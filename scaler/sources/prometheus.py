@@ -140,7 +140,7 @@ class PrometheusSource:
             return Missing(replica, f"newest sample is {age_s:.0f} s old, stale after {self.settings.stale_s:g} s")
         reading = page.reading(model_name)
         if reading is None:
-            return Missing(replica, f"no model {model_name}, but {', '.join(page.models)}")
+            return Missing(replica, f"no model of the name in modelName, but {', '.join(page.models)}")
         return reading
 
     async def _refreshed(self, engine: Engine, namespace: str, age_s: float) -> None:

@@ -26,7 +26,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from scaler.control.ports import Clock
 from scaler.engines.row import Sample
 from scaler.errors import ConfigError, SourceError
-from scaler.sources.prometheus_http import Adapter, Decoded, fault, reason, refusal, said, short
+from scaler.sources.prometheus_http import Adapter, Decoded, fault, reason, refusal, said, short, value_of
 
 T = TypeVar("T")
 
@@ -222,7 +222,7 @@ def _answer(result: Any, response: Decoded) -> Answer:
         rows = (
             [({**row["metric"]}, row["value"]) for row in result] if isinstance(result[0], Mapping) else [({}, result)]
         )
-        samples = tuple(Sample(labels, float(value)) for labels, (_, value) in rows)
+        samples = tuple(Sample(labels, value_of(value)) for labels, (_, value) in rows)
         return Answer(samples, float(rows[0][1][0]), lacks)
     except (KeyError, IndexError, TypeError, ValueError):
         raise SourceError("result is no vector of numbers") from None
@@ -236,7 +236,7 @@ def _course(result: Any, grid: Grid, response: Decoded) -> Course:
     if len(result) > 1:
         raise SourceError(f"{len(result)} series instead of one")
     try:
-        points = [(float(at), float(value)) for at, value in result[0]["values"]]
+        points = [(float(at), value_of(value)) for at, value in result[0]["values"]]
         values = {round((at - grid.begins_at) / grid.step_s): value for at, value in points if math.isfinite(value)}
     except (KeyError, TypeError, ValueError, OverflowError):
         raise SourceError("result is no matrix of numbers") from None

@@ -20,6 +20,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from scaler.control.ports import Clock
+from scaler.core.written import number
 from scaler.engines.row import Sample
 from scaler.errors import SourceError
 
@@ -81,13 +82,21 @@ class Decoded(requests.Response):
                 while text[end] in ", \n":
                     end += 1
                 at, value = row["value"]
-                rows.append(Sample({**row["metric"]}, float(value)))
+                rows.append(Sample({**row["metric"]}, value_of(value)))
             document = json.loads(text[:start] + text[end:])
             document["data"]["result"] = rows
             self.evaluated_at = float(at) if rows else None
         except (ValueError, IndexError, KeyError, TypeError):
             return None
         return document
+
+
+def value_of(written: Any) -> float:
+    """A value as Prometheus writes it, a text. Raises ValueError, TypeError."""
+    value = number(written)
+    if value is None:
+        raise ValueError("no number")
+    return value
 
 
 class Adapter(HTTPAdapter):

@@ -61,7 +61,7 @@ class PrometheusReplicas:
         polled = self._source.polled(sought.engine, key.namespace)
         if polled is None:
             return "Prometheus has not answered yet"
-        nobody = f"Prometheus sees no pod in {key.namespace} that serves {sought.model_name}"
+        nobody = f"Prometheus sees no pod in {key.namespace} that serves the model in modelName"
         return polled.why or (polled.partial and f"partial answer: {polled.partial}") or nobody
 
     def _pods(self, polled: Polled, model_name: str) -> tuple[str, ...]:

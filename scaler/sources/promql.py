@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from scaler.core.written import number
 from scaler.engines.row import Buckets, Engine, Number, OneHot
 from scaler.errors import ConfigError
 
@@ -58,8 +59,9 @@ def signals(engine: Engine) -> tuple[Signals, ...]:
     scrape, with counters at zero from after it, would read as idle.
     """
     deciding = [row for row in (engine.running, engine.waiting, engine.kv_usage, *engine.proofs) if row is not None]
-    rest = (engine.generation_tokens, engine.preemptions, engine.rejections, engine.awake)
+    rest = (engine.prompt_tokens_total, engine.generation_tokens, engine.preemptions, engine.rejections, engine.awake)
     others = [row for row in rest if row is not None and row not in deciding]
+    # Not ``duration``: nothing is decided by it, and its edges are not about any objective.
     latencies, lengths = (engine.ttft, engine.tpot, engine.queue_time), (engine.prompt_tokens, engine.output_tokens)
     rows = (*((row, True) for row in latencies), *((row, False) for row in lengths))
     histograms = [_histogram(engine, row, latency=latency) for row, latency in rows if row is not None]
@@ -130,10 +132,8 @@ def _spellings(known: Mapping[str, float], value: float | None) -> set[str]:
 
 
 def _number(edge: str) -> float:
-    try:
-        return float(edge)
-    except ValueError:
-        return inf  # kept, so that the histogram is seen to be malformed
+    value = number(edge)
+    return inf if value is None else value  # kept, so that the histogram is seen to be malformed
 
 
 def _series(names: Iterable[str], scope: Scope, more: str = "") -> str:

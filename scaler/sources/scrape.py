@@ -19,6 +19,7 @@ import aiohttp
 
 from scaler.errors import SourceError
 from scaler.sources.names import Resolver
+from scaler.sources.shares import Shares
 
 REFRESH_S = 5.0
 ATTEMPTS = 3
@@ -70,11 +71,21 @@ class Access:
     contents: tuple[bytes | None, ...] = field(default=(), repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """``shares`` bound what one namespace may take. ``loopback``: discovered replicas may be on this machine."""
+
+    shares: Shares
+    loopback: bool = False
+
+
 class Scraper:
     """One session with its settings. ``scraping`` makes and closes one."""
 
-    def __init__(self, session: aiohttp.ClientSession, settings: ScrapeSettings, refresh_s: float) -> None:
-        self.session, self.settings = session, settings
+    def __init__(
+        self, session: aiohttp.ClientSession, settings: ScrapeSettings, refresh_s: float, caution: Caution | None
+    ) -> None:
+        self.session, self.settings, self.caution = session, settings, caution
         self._refresh_s = refresh_s
         self._looked_at = -inf
         self._access: Access | None = None
@@ -108,9 +119,12 @@ class Scraper:
 
 @asynccontextmanager
 async def scraping(
-    settings: ScrapeSettings = ScrapeSettings(), *, refresh_s: float = REFRESH_S
+    settings: ScrapeSettings = ScrapeSettings(), *, refresh_s: float = REFRESH_S, caution: Caution | None = None
 ) -> AsyncIterator[Scraper]:
-    """What a ``PodSource`` reads through, while the context is open. ``refresh_s`` is how often the files are looked at."""
+    """What a ``PodSource`` reads through, while the context is open. ``refresh_s`` is how often the files are looked at.
+
+    Without ``caution`` each source has shares of its own.
+    """
     connector = aiohttp.TCPConnector(
         limit=0,  # the lanes of each pass are the limit: a pool of all workloads would let one starve the others
         resolver=Resolver(),
@@ -121,7 +135,7 @@ async def scraping(
         trust_env=False,  # a proxy named in the environment must not stand between us and a pod
         cookie_jar=aiohttp.DummyCookieJar(),
     ) as session:
-        yield Scraper(session, settings, refresh_s)
+        yield Scraper(session, settings, refresh_s, caution)
 
 
 def _newest(settings: ScrapeSettings, known: Access | None) -> Access:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from scaler.control.ports import Clock, Snapshot, Target
-from scaler.core.model import ReplicaSet, WorkloadKey
+from scaler.core.model import GpuPhase, GpuUse, ReplicaSet, WorkloadKey
 from scaler.sources.names import Lookups, Question
 
 RESOLVE_EVERY_S = 5.0
@@ -16,10 +16,14 @@ RESOLVE_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class NamedTargets:
-    """Where one workload's replicas are: ``addresses`` as host:port, or ``dns`` as host:port, or both."""
+    """Where one workload's replicas are: ``addresses`` as host:port, or ``dns`` as host:port, or both.
+
+    ``gpus`` are those of one replica, by product; empty where nobody says.
+    """
 
     addresses: tuple[str, ...] = ()
     dns: str | None = None
+    gpus: Mapping[str, int] = field(default_factory=dict)
 
 
 class ConfiguredReplicas:
@@ -47,7 +51,8 @@ class ConfiguredReplicas:
             observed_at, resolved = self._resolved[key]
             found = tuple(sorted({*found, *resolved}))
         targets = tuple(Target(address, address) for address in found)
-        return Snapshot(ReplicaSet(found, (), len(found), observed_at), targets)
+        held = {GpuUse(gpu, GpuPhase.SERVING): count * len(found) for gpu, count in named.gpus.items()}
+        return Snapshot(ReplicaSet(found, (), len(found), observed_at, gpus=held), targets)
 
     def why(self, key: WorkloadKey) -> str:
         """Why there is no snapshot; empty when there is one."""

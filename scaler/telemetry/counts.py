@@ -38,6 +38,9 @@ class Counts:
         self.crowded = Counter(
             "slo_scaler_connections_crowded_out", "Silent connections closed for others", ("port",), registry=told
         )
+        self.turned_away = Counter(
+            "slo_scaler_callers_turned_away", "Callers without a token for what they asked", ("port",), registry=told
+        )
         self.handled = Counter(
             "grpc_server_handled", "RPCs ended", ("grpc_service", "grpc_method", "grpc_code"), registry=told
         )

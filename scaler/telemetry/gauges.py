@@ -47,11 +47,6 @@ _GAUGES: tuple[tuple[str, str, _Read], ...] = (
     ("tpot_seconds", "Time per output token at sloPercentile (P95 by default)", lambda d, _: d.estimate.tpot_s),
     ("replica_ready_seconds", "P90 from asking for a replica to ready", lambda d, _: d.estimate.replica_ready_s),
     (
-        "starts_measured",
-        "Starts that this rests on; 0: configuration or the prior",
-        lambda d, _: d.estimate.latency.samples,
-    ),
-    (
         "profile_mismatch_ratio",
         "How far live latency or the mix of tokens is from the load test; 0: as it says",
         lambda d, _: _mismatch(d),
@@ -156,14 +151,11 @@ class AtGates(Collector):
                 ("would_refuse", "Requests that it let in because it only observes"),
             )
         }
-        wanted = GaugeMetricFamily("slo_scaler_gate_wanted", "Requests that wait for a first replica", labels=WORKLOAD)
         for key, counted in self.counted():
             for one in counted.classes:
                 for name, family in totals.items():
                     family.add_metric((key.namespace, key.name, one.name), getattr(one, name))
-            wanted.add_metric((key.namespace, key.name), counted.wanted)
         yield from totals.values()
-        yield wanted
         let_in = CounterMetricFamily("slo_scaler_gate_unknown", "Requests let in unjudged", labels=("reason",))
         for reason, count in self.unknown().items():
             let_in.add_metric((reason,), count)

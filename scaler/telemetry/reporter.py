@@ -186,6 +186,13 @@ class Reporter:
         if held is not None:
             self._write("warning", "crowded", None, port=port, suppressed=held)
 
+    def turned_away(self, port: str, why: str = "no token of theirs is for what they ask") -> None:
+        """Callers of a port were turned away, or tokens could not be reviewed; told once a minute, counted every time."""
+        self._counts.turned_away.labels(port).inc()
+        held = self._seldom.held_back(("turned_away", port, why), self._clock())
+        if held is not None:
+            self._write("warning", "turned_away", None, port=port, message=why, suppressed=held)
+
     def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
         """Write what waits for the log's reader, for that many seconds at most; later lines are lost."""
         self._lines.close(within_s)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scaler.calibration.profile import WRITTEN_BY
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.errors import ConfigError
 from scaler.settings.file import parse_configuration
 
@@ -165,10 +165,13 @@ def test_what_is_named_must_be_a_result_and_all_faults_are_told_at_once(tmp_path
     assert [fault.split(":")[0] for fault in told] == [str(tmp_path / "inputs.json"), f"{tmp_path / 'bad.csv'}, row 1"]
 
 
+NOWHERE = "nowhere: no such file or folder; name the load tester's result files, or the folder that holds them"
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["nowhere"], "nowhere: no such file or folder"),
+        (["nowhere"], NOWHERE),
         ([DATA, "-o", "nowhere/profile.yaml"], "--output: there is no folder nowhere"),
         ([DATA, "-o", DATA], f"--output: {DATA} is no file; give another name"),
         ([DATA, "--plot", "/dev/zero"], "--plot: /dev/zero is no file; give another name"),
@@ -218,7 +221,7 @@ def test_a_wrong_call_of_the_program_is_exit_code_2_with_a_line_for_each_fault()
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "slo-scaler: nowhere: no such file or folder\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"slo-scaler: {NOWHERE}\n")
 
 
 def test_help_shows_an_example():

@@ -20,7 +20,7 @@ import yaml
 from typer.testing import CliRunner
 
 from scaler.calibration.testers import TESTERS
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.cli.sweep import COMMAND, WORKING
 from scaler.errors import ConfigError
 
@@ -220,6 +220,22 @@ def test_the_leftovers_of_a_sweep_that_was_killed_do_no_harm(call):
     (call.folder / WORKING).mkdir(parents=True)
     (call.folder / WORKING / "profile_export_aiperf.json").write_text("{")
     assert (call().exit_code, (call.folder / WORKING).exists()) == (0, False)
+
+
+def test_a_folder_in_which_another_sweep_runs_is_left_to_it(call, endpoint):
+    environment = os.environ | call.environment | {"HANGS_AT": "4"}
+    command = [sys.executable, "-c", INTERRUPTIBLE, *call.words]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sweep:
+        while not endpoint.heard.get(timeout=PATIENCE_S).startswith("/hangs/"):
+            pass
+        told, working = faults(call()), (call.folder / WORKING).exists()
+        sweep.send_signal(signal.SIGINT)
+        sweep.communicate(timeout=PATIENCE_S)
+    assert (told, working, call().exit_code) == (
+        [f"--results: {call.folder}: another sweep runs there; wait for its end, or give another folder"],
+        True,
+        0,
+    )
 
 
 def test_a_folder_of_another_test_is_refused_before_anything_runs(call):

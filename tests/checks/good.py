@@ -1,4 +1,4 @@
-"""A workload that is ready for its launch: the shipped ScaledObject, and what it scales. Tests break one thing of it each."""
+"""A workload that is ready for its launch: the shipped ScaledObject and what it scales. Tests break one thing of it each."""
 
 import copy
 from collections.abc import Callable
@@ -9,35 +9,6 @@ from typing import Any
 import yaml
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "manifests" / "examples"
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: llama, namespace: prod}
-spec:
-  selector: {matchLabels: {app: llama}}
-  strategy: {rollingUpdate: {maxSurge: 1}}
-  template:
-    metadata: {labels: {app: llama}}
-    spec:
-      terminationGracePeriodSeconds: 120
-      containers:
-        - name: main
-          image: vllm/vllm-openai:v0.32.0
-          args: [--model, llama, --max-num-seqs, "128", --max-num-queued-reqs, "200"]
-          ports: [{containerPort: 8000, name: http}]
-          readinessProbe: {httpGet: {path: /health, port: http}}
-          livenessProbe: {httpGet: {path: /health, port: http}}
-          startupProbe: {httpGet: {path: /health, port: http}, periodSeconds: 10, failureThreshold: 90}
-          resources: {limits: {nvidia.com/gpu: "1"}}
-"""
-BUDGET = """
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: llama, namespace: prod}
-spec:
-  maxUnavailable: 1
-  selector: {matchLabels: {app: llama}}
-"""
 CLASSES = {
     "chat": {"ttft_s": 2, "order": 0},
     "batch": {"objective": "completion", "deadline_s": 86400, "order": 3},
@@ -88,10 +59,11 @@ class Launch:
 
 def launch(*changes: Callable[[Launch], object]) -> Launch:
     """The good one, with some changes."""
+    deployment, budget = yaml.safe_load_all((EXAMPLES / "deployment.yaml").read_text())
     made = Launch(
         scaled=yaml.safe_load((EXAMPLES / "scaledobject.yaml").read_text()),
-        deployment=yaml.safe_load(DEPLOYMENT),
-        budget=yaml.safe_load(BUDGET),
+        deployment=deployment,
+        budget=budget,
         configuration=yaml.safe_load((EXAMPLES / "slo-scaler.yaml").read_text()) | {"classes": copy.deepcopy(CLASSES)},
     )
     made.metadata.update({"gate": "enforce", "requestClasses": "chat,batch"})

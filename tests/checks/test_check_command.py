@@ -1,11 +1,16 @@
 """``slo-scaler check`` as it is called: files in, lines or JSON and an exit code out."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 from typer.testing import CliRunner
 
-from scaler.cli import app
+from scaler.cli.commands import app
 from scaler.errors import ConfigError
 from tests.checks.good import EXAMPLES, launch
 
@@ -65,11 +70,40 @@ def test_json_has_every_finding_with_all_that_is_known_of_it(tmp_path):
     )
 
 
+def test_the_shipped_examples_of_a_deployment_and_its_scaledobject_pass_as_they_are():
+    result = call(*(EXAMPLES / f"{name}.yaml" for name in ("deployment", "scaledobject", "slo-scaler")))
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (
+        0,
+        "prod/llama: 0 fail, 0 warn, 15 cannot tell, 28 pass",
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)]
+)
+def test_at_a_terminal_findings_have_colours_unless_the_person_wants_none(environment, coloured):
+    terminal, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    command = [sys.executable, "-m", "scaler", "check", str(EXAMPLES / "scaledobject.yaml")]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=kept | environment):
+        os.close(theirs)
+        said = "".join(_until_closed(terminal))
+    os.close(terminal)
+    assert ("prod/llama: " in said, "\x1b[" in said) == (True, coloured)
+
+
+def _until_closed(terminal):
+    with suppress(OSError):  # what Linux answers when the other side is closed
+        while more := os.read(terminal, 65536):
+            yield more.decode(errors="replace")
+
+
 def test_a_folder_with_two_of_one_name_says_which_is_looked_at():
     result = call(EXAMPLES)
+    twice = (f"{EXAMPLES}/kserve-inferenceservice.yaml", f"{EXAMPLES}/scaledobject.yaml")
     assert (result.exit_code, result.stderr) == (
         0,
-        "slo-scaler check: prod/llama stands twice among the files, and the last one is looked at\n",
+        f"slo-scaler check: prod/llama has {len(twice)} ScaledObjects with our trigger, in {', '.join(twice)}; the last one is looked at\n",
     )
 
 
@@ -104,7 +138,7 @@ def test_a_configmap_is_the_configuration_that_it_holds(tmp_path):
             "PATHS: no ScaledObject there has a trigger of type external; name one, or --workload NAMESPACE/NAME",
         ),
         ("profiles: {a: {safe_concurency: 1}}", (), "{folder}/x.yaml: profiles.a.safe_concurrency: Field required"),
-        ("{}", ("--workload", "llama"), "--workload: write it as NAMESPACE/NAME"),
+        ("{}", ("--workload", "llama"), "--workload: write it as NAMESPACE/NAME, such as prod/llama"),
         ("{}", ("--cluster",), "--workload: required with --cluster: NAMESPACE/NAME of the ScaledObject"),
         ("{}", ("-w", "a/b", "--ops", "ftp://x"), "--ops: HOST:PORT, or an http:// or https:// address"),
         (

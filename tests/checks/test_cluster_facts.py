@@ -12,9 +12,9 @@ import yaml
 from typer.testing import CliRunner
 
 from scaler.checks import Facts, Finding, Verdict, Versions, examine
-from scaler.cli import app
 from scaler.cli.check_cluster import gather
 from scaler.cli.check_objects import facts_of
+from scaler.cli.commands import app
 from scaler.cluster.api import Forbidden, Json, NotFound, Page
 from scaler.cluster.client import Client
 from scaler.core.model import WorkloadKey

@@ -13,8 +13,8 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 from scaler.checks import Drill, Facts, Verdict, examine
-from scaler.cli import app
 from scaler.cli.check_drill import MOST_REQUESTS, Burst, models, p99, run
+from scaler.cli.commands import app
 from scaler.core.model import RequestClass, WorkloadKey
 from scaler.demo.scenario import MODEL
 from scaler.demo.server import serving as replica

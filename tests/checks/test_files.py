@@ -67,6 +67,7 @@ def ages(direction: str, **given):
 
 
 SEEDED = {
+    "the literal rule for RED": ([metadata(redRule="budget")], {"T02": WARN}),
     "no TTFT objective": ([without("ttftSloSeconds", "requestClasses")], {"SC01": FAIL, "T01": FAIL}),
     "an objective at the median": ([metadata(sloPercentile="50")], {"SC01": WARN}),
     "an objective that an idle replica breaks": ([metadata(ttftSloSeconds="0.1")], {"SC01": FAIL}),

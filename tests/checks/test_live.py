@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scaler.checks import CHECKS, Basis, Drill, Facts, Finding, Live, LiveClass, Verdict, Versions, examine
 from scaler.cli.check_files import read
 from scaler.cli.check_objects import facts_of
+from scaler.core.counted import ClassCounted
 from scaler.core.decision import Finding as LiveFinding
 from scaler.core.model import Absent, Missing, Signal, WorkloadKey
 from tests.checks.good import launch
@@ -121,6 +122,8 @@ SEEDED = {
     "a KEDA that drops tolerance": (lambda facts: replace(facts, versions=Versions((1, 35), (2, 17))), {"T53": FAIL}),
     "a KEDA of whole numbers": (lambda facts: replace(facts, versions=Versions((1, 35), (2, 14))), {"T53": FAIL}),
     "refusals, and the others are late as well": (undrilled(shown(ttft_p99_s=4.0)), {"SC09": FAIL}),
+    "clients that never give up": (seen(asked=(ClassCounted("chat", 100, 60, 400, 390),)), {"SC08": WARN}),
+    "requests that outlive the grace": (shown(duration_p99_s=140.0), {"T35": WARN}),
     "a drill without Retry-After": (drilled(waits_s=(None,) * 50), {"SC07": FAIL}),
     "a drill that is told to wait for an hour": (drilled(waits_s=(3600, 2, 3, 4)), {"SC07": FAIL}),
     "a drill that ends in errors": (drilled(broken=3), {"SC07": FAIL}),
@@ -136,6 +139,30 @@ def test_a_seeded_fault_is_found_by_its_code_and_nothing_else_is_called_one(chan
 
 def test_of_a_good_workload_only_its_own_clients_stay_unknown(good):
     assert {code: verdict for code, verdict in verdicts(examine(good)).items() if verdict is not PASS} == {"SC08": OPEN}
+
+
+@pytest.mark.parametrize(
+    ("counted", "expected"),
+    [
+        ((), (OPEN, None)),
+        ((ClassCounted("chat", 900, 5, 100, 14),), (OPEN, None)),
+        ((ClassCounted("chat", 900, 70, 100, 30),), (PASS, 1000 / 900)),
+        ((ClassCounted("chat", 900, 70, 100, 30), ClassCounted("batch", 50)), (PASS, 1050 / 950)),
+        ((ClassCounted("chat", 0, 0, 300, 290),), (WARN, 30.0)),
+        ((ClassCounted("chat", 30, 30, 0, 0),), (OPEN, None)),
+    ],
+    ids=["never asked", "too few retries", "some try again", "of all classes", "refused for ever", "no first attempt"],
+)
+def test_whether_clients_back_off_is_told_from_the_retries_that_they_announce(counted, expected, good):
+    (one,) = [one for one in examine(seen(asked=counted)(good)) if one.code == "SC08"]
+    assert (one.verdict, one.number) == expected
+
+
+def test_the_duration_that_was_measured_is_taken_before_any_promise(good):
+    (one,) = [one for one in examine(shown(duration_p99_s=100.0)(good)) if one.code == "T35"]
+    assert (one.verdict, one.basis, "a long request takes 100 s (the P99 of the last minute)" in one.evidence) == (
+        *(PASS, Basis.VERIFIED, True),
+    )
 
 
 def test_when_nobody_told_anything_nothing_passes_and_nothing_fails():

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from scaler.cluster.config_maps import ConfigMapStore, Paces
 from scaler.cluster.shards import LABEL, ConfigMaps, Shards
 from scaler.core.model import WorkloadKey
 from tests.support.kubernetes_api import KubernetesApi, kubernetes
+from tests.support.kubernetes_objects import Place, Refused
 
 SPACE = "/api/v1/namespaces/scaler/configmaps"
 FIRST, SECOND = f"{SPACE}/slo-scaler-state-0", f"{SPACE}/slo-scaler-state-1"
@@ -231,6 +233,7 @@ async def test_who_begins_to_lead_learns_what_others_wrote_and_keeps_what_only_i
     assert (news, written) == ({LLAMA: "theirs"}, {"prod_llama": "theirs", "prod_qwen.v2": "mine"})
 
 
+@pytest.mark.fault("ConfigMap conflict")
 async def test_after_a_conflict_the_texts_of_both_are_there():
     async with kubernetes() as api:
         api.put(FIRST, config_map({"prod_llama": "old"}))
@@ -241,6 +244,7 @@ async def test_after_a_conflict_the_texts_of_both_are_there():
             assert process.told == []
 
 
+@pytest.mark.fault("ConfigMap conflict")
 async def test_who_is_overtaken_again_and_again_says_so_and_goes_on():
     async with kubernetes() as api:
         api.put(FIRST, config_map({"prod_llama": "old"}))
@@ -258,6 +262,7 @@ async def test_who_is_overtaken_again_and_again_says_so_and_goes_on():
     assert "409" in process.told[0]
 
 
+@pytest.mark.fault("ConfigMap conflict", "two scalers at once")
 async def test_two_that_write_at_once_lose_nothing():
     wanted: dict[str, str] = {}
     async with kubernetes() as api, storing(api) as one, storing(api) as other:
@@ -276,6 +281,33 @@ async def test_a_config_map_that_was_made_without_our_label_is_joined():
         assert (api.get(FIRST) or {})["metadata"]["labels"] == {LABEL: "true"}
 
 
+class Validating(KubernetesApi):
+    """Refuses a ConfigMap above one MiB, as the API server does."""
+
+    def _stored(self, place: Place, body: Json) -> Json:
+        if sum(len(key) + len(text) for key, text in (body.get("data") or {}).items()) > 2**20:
+            raise Refused(422, "Too long: may not be more than 1048576 bytes", "Invalid")
+        return super()._stored(place, body)
+
+
+@pytest.mark.fault("ConfigMap cannot be written")
+async def test_from_a_config_map_that_somebody_filled_up_its_entries_move_to_the_next():
+    async with kubernetes(Validating()) as api:
+        api.put(FIRST, config_map({"prod_llama": "one", "test_other": "theirs"}))
+        async with storing(api) as process:
+            filled = {"prod_llama": "one", "test_other": "theirs", "by_hand": "x" * (2**20 - 50)}
+            api.put(FIRST, config_map(filled))
+            process.change(LLAMA, "longer" * 20)
+            await process.until_stored({"prod_llama": "longer" * 20}, SECOND)
+            del filled["prod_llama"]
+            await process.until_stored(filled)
+            process.change(LLAMA, "two")
+            await process.until_stored({"prod_llama": "two"}, SECOND)
+        async with storing(api, term=0) as another:
+            assert another.store.recall(LLAMA) == "two"
+
+
+@pytest.mark.fault("ConfigMap cannot be written")
 async def test_a_config_map_that_was_deleted_by_hand_is_made_again_with_all_that_is_known():
     async with kubernetes() as api:
         api.put(FIRST, config_map({"prod_llama": "one", "test_other": "theirs"}))
@@ -285,6 +317,7 @@ async def test_a_config_map_that_was_deleted_by_hand_is_made_again_with_all_that
             await process.until_stored({"prod_llama": "two", "test_other": "theirs"})
 
 
+@pytest.mark.fault("ConfigMap cannot be written")
 async def test_without_the_permission_texts_are_kept_and_tried_again_and_the_reason_is_told_once():
     async with kubernetes() as api, storing(api, paces=Paces(soon_s=0.02)) as process:
         api.forbid("create", "configmaps")
@@ -297,6 +330,7 @@ async def test_without_the_permission_texts_are_kept_and_tried_again_and_the_rea
     assert ('resources ["configmaps"], verbs ["create"]' in reason, known) == (True, "one")
 
 
+@pytest.mark.fault("ConfigMap cannot be written")
 async def test_an_outage_delays_what_is_written_and_each_is_told():
     async with kubernetes() as api, storing(api) as process:
         for text in ("one", "two"):
@@ -310,6 +344,7 @@ async def test_an_outage_delays_what_is_written_and_each_is_told():
             assert "cannot" in told
 
 
+@pytest.mark.fault("API server is gone")
 async def test_a_start_without_an_answer_begins_with_nothing_and_reads_later():
     async with kubernetes() as api:
         api.put(FIRST, config_map({"prod_llama": "one"}))
@@ -375,6 +410,7 @@ async def test_a_workload_that_comes_back_after_it_was_forgotten_is_written():
         await process.until_stored({"prod_llama": "two"})
 
 
+@pytest.mark.fault("stored state is damaged")
 async def test_what_another_version_stored_is_never_fatal():
     strange = {"no-workload": "?", "prod_llama": "v9 " + "x" * 2000, "prod_a_b": "", "prod_qwen.v2": "two"}
     async with kubernetes() as api:

@@ -36,7 +36,7 @@ async def test_a_scaled_object_that_names_us_is_a_workload_with_its_replicas():
                 newest=Kind("", "0.32.0"),
                 platform=Platform("Deployment llama", asked=2, pods=2),
             ),
-            (Target("llama-0", "10.0.0.7:8000"),),
+            (Target("llama-0", "10.0.0.7:8000", discovered=True),),
         )
 
 
@@ -144,6 +144,7 @@ async def test_only_the_named_namespaces_are_looked_at():
         }
 
 
+@pytest.mark.fault("engine dies")
 async def test_a_deleted_pod_is_no_capacity():
     def prepare(api):
         put_llama(api, serving("llama-0"), serving("llama-1"))
@@ -318,7 +319,7 @@ async def test_a_kserve_predictor_is_followed_as_the_deployment_that_it_is():
         await world.until_known(key)
 
         assert (world.snapshot(key).targets, world.replicas(key).engine_cap) == (
-            (Target("llama-predictor-0", "10.0.0.7:8080"),),
+            (Target("llama-predictor-0", "10.0.0.7:8080", discovered=True),),
             64,
         )
 
@@ -339,6 +340,7 @@ async def test_any_kind_with_a_scale_subresource_is_followed():
 # What may go wrong.
 
 
+@pytest.mark.fault("API server is gone")
 async def test_while_the_api_server_is_away_the_last_replicas_stand_and_age():
     def prepare(api):
         put_llama(api, serving("llama-0"), replicas=3)
@@ -468,6 +470,7 @@ async def test_without_kedas_kinds_there_are_no_workloads_until_they_are_install
         await world.until_known()
 
 
+@pytest.mark.fault("clock steps")
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
 async def test_a_step_of_the_wall_clock_changes_no_age(step_s):
     def prepare(api):

@@ -59,6 +59,42 @@ async def test_each_node_is_read_once_however_often_it_is_wanted():
     assert sorted(machines.asked) == ["a", "b"]
 
 
+async def test_a_node_whose_gpu_was_not_named_when_it_joined_is_read_once_more():
+    instance = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    machines = Machines(a=instance, b=instance)
+    nodes = reader(machines)
+    joined = await classes(nodes, "a", "b")
+    machines.answers["a"] = instance | {"nvidia.com/gpu.product": "H100"}
+    found = []
+    for machines.now in (29.0, 30.0, 999.0):
+        found.append(await classes(nodes, "a", "b"))
+
+    assert joined == ["p5.48xlarge"] * 2
+    assert found == [["p5.48xlarge"] * 2, ["H100", "p5.48xlarge"], ["H100", "p5.48xlarge"]]
+    assert sorted(machines.asked) == ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "settled"),
+    [
+        ({"nvidia.com/gpu.product": "H100"}, [True, True]),
+        ({}, [False, True]),
+        (NotFound("no such node"), [True, True]),
+        (Unreachable("timeout"), [False, False]),
+        (Forbidden("cannot get nodes"), [True, True]),
+    ],
+)
+async def test_a_class_is_settled_when_it_is_as_good_as_it_gets(answer, settled):
+    machines = Machines(a=answer)
+    nodes = reader(machines)
+    found = [nodes.settled("a")]
+    await classes(nodes, "a")
+    for machines.now in (0.0, 30.0):
+        found.append(nodes.settled("a"))
+
+    assert found == [False, *settled]
+
+
 async def test_a_node_that_is_gone_has_no_class():
     assert await classes(reader(Machines(a=NotFound("no such node"))), "a") == [""]
 

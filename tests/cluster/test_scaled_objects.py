@@ -1,7 +1,9 @@
 """Which ScaledObjects name us, and what they say."""
 
+from itertools import pairwise
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scaler.cluster.scaled_objects import NamedWorkload, Service, TargetRef, named_workload, names_us
@@ -202,7 +204,48 @@ def test_an_annotation_that_is_no_mapping_gives_no_metadata(written):
     assert (found.shadow, found.metadata) == (True, {})
 
 
-@given(st.text(max_size=60))
+ALIASES = "a: &a [x]\n" + "".join(f"{to}: &{to} [{','.join([f'*{of}'] * 10)}]\n" for of, to in pairwise("abcdefghijkl"))
+
+
+def test_what_a_value_of_an_annotation_is_made_of_is_never_written_out():
+    found = shadowed(ALIASES, PROMETHEUS)
+    assert found is not None
+    assert found.metadata == dict.fromkeys("abcdefghijkl", "(a list or a mapping)")
+
+
+def test_a_scalar_of_an_annotation_is_the_text_that_stands_there():
+    found = shadowed("{a: 2026-13-45, b: true, c: 1.50, d: 0x_, e: , f: !!int x}", PROMETHEUS)
+    assert found is not None
+    assert found.metadata == {"a": "2026-13-45", "b": "true", "c": "1.50", "d": "0x_", "e": "", "f": "x"}
+
+
+WORDS = (
+    "a",
+    "1",
+    ": ",
+    "- ",
+    "\n",
+    " ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "&a ",
+    "*a",
+    "!!int ",
+    "2026-13-45",
+    "? ",
+    "|",
+    "<<",
+    "'",
+    "0x_",
+)
+YAML = st.lists(st.sampled_from(WORDS)).map("".join)
+
+
+@given(st.text(max_size=60) | YAML)
+@example("[" * 3000)
 def test_no_annotation_ever_raises(written):
     shadowed(written, PROMETHEUS)
 

@@ -69,7 +69,7 @@ def test_ready_replicas_are_read_and_the_others_start():
             newest=Kind("H100", "0.32.0"),
             platform=Platform("Deployment llama", asked=4, pods=4, hpas_known=False),
         ),
-        (Target("llama-a", "10.0.0.7:9000"), Target("llama-b", "10.0.0.7:8000")),
+        (Target("llama-a", "10.0.0.7:9000", discovered=True), Target("llama-b", "10.0.0.7:8000", discovered=True)),
     )
 
 
@@ -138,13 +138,13 @@ def test_a_replica_is_read_where_the_trigger_its_arguments_or_its_kind_say(said,
         serving("llama-0", spec={"containers": [container]}), scaled=scaled_object("llama", "prod", trigger(**said))
     )
 
-    assert targets(one) == [Target("llama-0", address)]
+    assert targets(one) == [Target("llama-0", address, discovered=True)]
 
 
 def test_an_address_of_six_bytes_groups_is_bracketed_and_tls_is_named():
     item = serving("llama-0", status={"podIP": "fd00::7"}, spec={"containers": [vllm("main", "--ssl-certfile", "a")]})
 
-    assert targets(known(item)) == [Target("llama-0", "[fd00::7]:8000", "https")]
+    assert targets(known(item)) == [Target("llama-0", "[fd00::7]:8000", "https", discovered=True)]
 
 
 def test_the_hpas_maximum_counts_where_it_is_lower():

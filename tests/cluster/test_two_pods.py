@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from scaler.cluster.api import Event, Json, Page, Unreachable
 from scaler.cluster.client import Bounds, Client
 from scaler.cluster.config_maps import ConfigMapStore, Paces
@@ -35,6 +37,14 @@ class Line:
 
     client: Client
     cut: bool = False
+
+    @property
+    def unanswered_s(self) -> float:
+        return self.client.unanswered_s
+
+    @property
+    def local(self) -> bool:
+        return self.client.local
 
     async def get(self, path: str) -> Json:
         await self._open()
@@ -279,6 +289,7 @@ async def test_what_a_holder_did_not_write_before_it_was_cut_off_does_not_undo_w
     )
 
 
+@pytest.mark.fault("two scalers at once")
 async def test_five_that_want_to_lead_at_once_end_with_one():
     async with kubernetes() as api, AsyncExitStack() as stack:
         five = [Pod(api, name) for name in "abcde"]
@@ -293,6 +304,7 @@ async def test_five_that_want_to_lead_at_once_end_with_one():
     assert set() not in over_time(api)[1:]
 
 
+@pytest.mark.fault("clock steps")
 async def test_wall_clocks_that_are_days_apart_and_step_do_not_matter():
     async with kubernetes() as api, pods(api, "a", "b") as (a, b):
         a.wall = b.wall = lambda: random.choice((0.0, 9e8, 2e9))
@@ -334,6 +346,7 @@ async def test_without_the_permission_for_leases_nobody_leads_and_it_says_what_i
     assert (leads, 'resources ["leases"], verbs ["get"]' in why) == (False, True)
 
 
+@pytest.mark.fault("API server is gone")
 async def test_while_the_api_server_is_away_the_label_stays_and_afterwards_the_same_pod_leads():
     async with kubernetes() as api, pods(api, "a", "b") as (a, b):
         await api.away()

@@ -25,6 +25,7 @@ class Seen(NamedTuple):
     running: Signal
     waiting: Signal
     kv: Signal
+    prompt: float | None
     tokens: float | None
     rejections: float | None
     first_tokens: float | None
@@ -43,6 +44,7 @@ def seen(reading: Reading) -> Seen:
         running=reading.running,
         waiting=reading.waiting,
         kv=reading.kv_usage_ratio,
+        prompt=reading.prompt_tokens_total,
         tokens=reading.generation_tokens_total,
         rejections=reading.rejections_total,
         first_tokens=count(reading.ttft),
@@ -60,28 +62,28 @@ def read(page: bytes, engine: Engine = ENGINES["vllm"]) -> Reading:
 FULL_KV, ONE_KV, TWO_KV, THREE_KV = 1.0, 0.0117647058823529, 0.02352941176470591, 0.01764705882352946
 
 EXPECTED = {
-    "0.32.0-01-before-first-request.prom": Seen(0, 0, 0, 0, 0, 0, 0),
-    "0.32.0-02-idle-after-one-request.prom": Seen(0, 0, 0, 64, 0, 1, 1),
-    "0.32.0-03-overload-40-streams.prom": Seen(4, 32, ONE_KV, 944, 0, 9, 5),
-    "0.32.0-04-after-overload.prom": Seen(0, 0, 0, 8064, 0, 41, 41),
-    "0.32.0-04b-after-overload-60s-idle.prom": Seen(0, 0, 0, 8064, 0, 41, 41),
-    "0.32.0-05-after-restart.prom": Seen(0, 0, 0, 0, 0, 0, 0),
-    "0.32.0-06a-before-mass-abort.prom": Seen(4, 32, ONE_KV, 9077, 0, 49, 45),
-    "0.32.0-06b-2s-after-mass-abort.prom": Seen(0, 0, 0, 9321, 0, 49, 45),
-    "0.32.0-06c-15s-after-mass-abort.prom": Seen(0, 0, 0, 9321, 0, 49, 45),
-    "0.32.0-07-admission-limit-20-overload.prom": Seen(4, 16, TWO_KV, 445, 20, 4, 0),
-    "0.32.0-08-engine-frozen-12s.prom": Seen(4, 4, THREE_KV, 3319, 20, 24, 20),
-    "0.32.0-10-kv-bound-overload.prom": Seen(3, 13, FULL_KV, 591, 0, 6, 0),
+    "0.32.0-01-before-first-request.prom": Seen(0, 0, 0, 0, 0, 0, 0, 0),
+    "0.32.0-02-idle-after-one-request.prom": Seen(0, 0, 0, 37, 64, 0, 1, 1),
+    "0.32.0-03-overload-40-streams.prom": Seen(4, 32, ONE_KV, 333, 944, 0, 9, 5),
+    "0.32.0-04-after-overload.prom": Seen(0, 0, 0, 1517, 8064, 0, 41, 41),
+    "0.32.0-04b-after-overload-60s-idle.prom": Seen(0, 0, 0, 1517, 8064, 0, 41, 41),
+    "0.32.0-05-after-restart.prom": Seen(0, 0, 0, 0, 0, 0, 0, 0),
+    "0.32.0-06a-before-mass-abort.prom": Seen(4, 32, ONE_KV, 1813, 9077, 0, 49, 45),
+    "0.32.0-06b-2s-after-mass-abort.prom": Seen(0, 0, 0, 1813, 9321, 0, 49, 45),
+    "0.32.0-06c-15s-after-mass-abort.prom": Seen(0, 0, 0, 1813, 9321, 0, 49, 45),
+    "0.32.0-07-admission-limit-20-overload.prom": Seen(4, 16, TWO_KV, 148, 445, 20, 4, 0),
+    "0.32.0-08-engine-frozen-12s.prom": Seen(4, 4, THREE_KV, 888, 3319, 20, 24, 20),
+    "0.32.0-10-kv-bound-overload.prom": Seen(3, 13, FULL_KV, 222, 591, 0, 6, 0),
     "0.32.0-11-disable-log-stats.prom": Seen(
-        UNKNOWN, UNKNOWN, UNKNOWN, None, None, None, None, absent=("running", "waiting", "ttft"), preemptions=None
+        UNKNOWN, UNKNOWN, UNKNOWN, None, None, None, None, None, absent=("running", "waiting", "ttft"), preemptions=None
     ),
-    "0.32.0-12-api-server-count-2-before.prom": Seen(IDLE, IDLE, IDLE, 0, 0, 0, 0),
-    "0.32.0-12b-api-server-count-2-overload.prom": Seen(4, 12, ONE_KV, 297, 0, 4, 0),
-    "0.32.0-13-dp2-before.prom": Seen(IDLE, IDLE, IDLE, 0, 0, 0, 0),
-    "0.32.0-13b-dp2-overload.prom": Seen(8, 16, ONE_KV, 539, 0, 8, 0),
-    "generated/vllm-0.10.1.1-dp1.prom": Seen(24, 5, 0.43, 9600, None, 50, 50),
-    "generated/vllm-0.11.1-apiserver2.prom": Seen(24, 5, 0.43, 19200, None, 100, 100),
-    "generated/vllm-0.32.0-dp8.prom": Seen(192, 48, 0.43, 76800, 0, 400, 400),
+    "0.32.0-12-api-server-count-2-before.prom": Seen(IDLE, IDLE, IDLE, 0, 0, 0, 0, 0),
+    "0.32.0-12b-api-server-count-2-overload.prom": Seen(4, 12, ONE_KV, 148, 297, 0, 4, 0),
+    "0.32.0-13-dp2-before.prom": Seen(IDLE, IDLE, IDLE, 0, 0, 0, 0, 0),
+    "0.32.0-13b-dp2-overload.prom": Seen(8, 16, ONE_KV, 296, 539, 0, 8, 0),
+    "generated/vllm-0.10.1.1-dp1.prom": Seen(24, 5, 0.43, 0, 9600, None, 50, 50),
+    "generated/vllm-0.11.1-apiserver2.prom": Seen(24, 5, 0.43, 0, 19200, None, 100, 100),
+    "generated/vllm-0.32.0-dp8.prom": Seen(192, 48, 0.43, 0, 76800, 0, 400, 400),
 }
 
 
@@ -91,9 +93,10 @@ def test_every_captured_page_is_expected_to_say_something():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_captured_page_reads_as_what_the_engine_did(name):
-    page = (PAGES / name).read_bytes()
+    reading = read((PAGES / name).read_bytes())
 
-    assert seen(read(page)) == EXPECTED[name]
+    assert seen(reading) == EXPECTED[name]
+    assert count(reading.duration) == EXPECTED[name].finished, "both are observed when a request finishes"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -244,7 +247,14 @@ def test_any_page_gives_a_reading_with_sound_numbers_only(engine, data):
     )
     ladders = [
         h
-        for h in (reading.ttft, reading.tpot, reading.queue_time, reading.prompt_tokens, reading.output_tokens)
+        for h in (
+            reading.ttft,
+            reading.tpot,
+            reading.queue_time,
+            reading.duration,
+            reading.prompt_tokens,
+            reading.output_tokens,
+        )
         if h is not None
     ]
     assert all(map(sound, numbers))

@@ -67,8 +67,9 @@ async def asking(url: str, objectives_s: tuple[float, ...] = ()) -> AsyncIterato
 
 
 def undated(scrape: Scrape) -> dict[str, Reading]:
+    """Without what a source may leave out: nothing is decided by durations, and Prometheus is not asked for them."""
     assert not scrape.missing
-    return {reading.replica: replace(reading, observed_at=0.0) for reading in scrape.readings}
+    return {reading.replica: replace(reading, observed_at=0.0, duration=None) for reading in scrape.readings}
 
 
 def on_edges_of(few: Mapping[str, Reading], many: Mapping[str, Reading]) -> dict[str, Reading]:

@@ -85,6 +85,7 @@ async def test_without_a_list_of_replicas_there_is_no_decision_and_the_reason_is
     assert shared.board.latest(KEY) == Pending(KEY, "no list of replicas yet")
 
 
+@pytest.mark.fault("bug in a tick")
 async def test_a_tick_that_raises_is_told_once_each_time_and_tried_again_ever_more_slowly():
     def broken(now, targets):
         raise RuntimeError("a bug")
@@ -97,6 +98,7 @@ async def test_a_tick_that_raises_is_told_once_each_time_and_tried_again_ever_mo
     assert len(shared.telemetry.crashes) == 6
 
 
+@pytest.mark.fault("bug in a tick")
 async def test_a_workload_whose_tick_raises_keeps_its_number_and_is_blind():
     failing = {"now": False}
 
@@ -133,6 +135,7 @@ async def test_an_edited_spec_is_used_by_the_next_tick_and_does_not_lower_the_nu
     assert (high, published(shared).desired) == (4, 4)
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 async def test_silence_holds_the_number_however_long_it_lasts():
     answers: dict[str, Any] = {"script": steady}
 

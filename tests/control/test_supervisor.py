@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scaler.control.supervisor import ALTERNATION_S, FORGET_AFTER_S, Supervisor
+from scaler.control.supervisor import ALTERNATION_S, FORGET_AFTER_S, FORGET_RELEASED_AFTER_S, Supervisor
 from scaler.core.decision import Decision
 from scaler.core.model import WorkloadKey
 from scaler.errors import ConfigError
@@ -112,6 +112,19 @@ async def test_a_workload_nobody_asks_for_is_forgotten_and_a_pinned_one_is_not()
     assert (known, shared.telemetry.gone, shared.board.latest(KEY)) == ([other], [KEY], None)
 
 
+@pytest.mark.parametrize(("asks", "kept"), [(True, [KEY]), (False, [])])
+async def test_a_workload_that_leaves_the_configuration_stays_only_if_keda_speaks_for_it(asks, kept):
+    async with supervising() as supervisor:
+        supervisor.ensure(SLOW, pinned=True)
+        supervisor.release(KEY)
+        await passing(FORGET_RELEASED_AFTER_S - 60)
+        if asks:
+            supervisor.touch(KEY)
+        await passing(120)
+        supervisor.forget_unasked()
+        assert [one.key for one in supervisor.specs()] == kept
+
+
 async def test_a_workload_somebody_asks_for_is_kept():
     async with supervising() as supervisor:
         supervisor.ensure(SLOW)
@@ -122,6 +135,7 @@ async def test_a_workload_somebody_asks_for_is_kept():
         assert KEY in supervisor
 
 
+@pytest.mark.fault("bug in a tick")
 async def test_an_exception_in_one_workload_leaves_the_others_untouched():
     broken, well = WorkloadKey("prod", "broken"), WorkloadKey("prod", "well")
     shared = parts(steady)

@@ -46,7 +46,9 @@ def test_a_stall_is_called_one():
     red = with_rule(made.red(), None)
     wait = replace(red.estimate.queue_wait, by_stall_s=32.0)
     stuck = replace(red, estimate=replace(red.estimate, queue_wait=wait, waiting=5.0))
-    assert state_because(stuck, NOW).endswith("5 are there and no first token has come for 32 s: the engines look stuck")
+    assert state_because(stuck, NOW).endswith(
+        "5 are there and no first token has come for 32 s: the engines look stuck"
+    )
 
 
 def test_a_decision_that_is_too_old_says_how_old():

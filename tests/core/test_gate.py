@@ -255,6 +255,7 @@ def test_a_client_that_has_tried_as_often_as_its_class_may_is_told_to_give_up(re
     assert told.retry.futile is futile
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 @pytest.mark.parametrize(
     ("age_s", "state", "ratio"),
     [
@@ -269,6 +270,7 @@ def test_a_decision_that_is_no_longer_valid_fades_to_admitting_all(age_s, state,
     assert (told.state, told.admit_ratio, told.nudge) == (state, near(ratio), False)
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 def test_a_silent_fleet_says_nothing_against_admitting():
     plan = plan_of(ready=2, missing=2, drain_per_s=0.0, running=0.0)
     assert (plan.queue, admitted(plan, 500)) == (None, 500)

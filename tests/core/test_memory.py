@@ -167,6 +167,7 @@ def test_nonsense_about_what_was_shown_is_not_believed(kept):
     assert recalled(text) == Recalled(State(), "what is stored makes no sense in a")
 
 
+@pytest.mark.fault("clock steps")
 @pytest.mark.parametrize(
     "gap_s", [pytest.param(-3600.0, id="the wall clock went back"), pytest.param(0.0, id="at once")]
 )
@@ -338,6 +339,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.fault("stored state is damaged")
 @given(st.text() | JSON.map(json.dumps), st.floats(-1e12, 1e12))
 def test_no_text_at_all_is_fatal(text, wall):
     assert isinstance(recall(text, SPEC, LATER, wall), Recalled)
@@ -359,6 +361,7 @@ def mutations(draw) -> str:
     return json.dumps(written)
 
 
+@pytest.mark.fault("stored state is damaged")
 @given(mutations(), st.floats(-1e3, 1e6) | st.floats(1e6, 3e9), st.sampled_from([PROFILE, AUTO]))
 def test_the_law_decides_on_whatever_a_changed_text_is_read_as(text, gap_s, profile):
     state, spec = recalled(text, gap_s).state, replace(SPEC, profile=profile)
@@ -401,6 +404,7 @@ SPECS = st.builds(
 STORIES = st.lists(st.tuples(LOADS, st.sampled_from([1, 4, 9])), min_size=1, max_size=6)
 
 
+@pytest.mark.fault("process is killed")
 @given(SPECS, STORIES, LOADS, st.sampled_from([0.0, 3.0, 20.0, 90.0]))
 def test_the_first_decision_after_a_restart_is_never_below_the_stored_one_nor_laxer(spec, story, after, gap_s):
     law, engines = Law(spec), (Engine("a"), Engine("b"))

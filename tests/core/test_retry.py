@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scaler.core.admission import as_of
 from scaler.core.model import Objective, Pressure, ShedStatus
-from scaler.core.retry import Retry, retry, retry_headers, shed_status, state_headers, verdict_for
+from scaler.core.retry import Retry, age_s, retry, retry_headers, shed_status, state_headers, verdict_for
 from tests.support import decisions as made
 
 RED = made.red()
@@ -54,6 +54,7 @@ def test_the_admit_header_is_a_share_and_says_one_only_for_all(verdict, draw, no
         pytest.param(7.0, 0.0, 0.5, Retry(7, 7000, futile=False), id="no spread"),
         pytest.param(7.0, 10.0, 0.5, Retry(12, 12000, futile=False), id="middle of the spread"),
         pytest.param(7.2, 0.0, 0.0, Retry(8, 7200, futile=False), id="rounded up"),
+        pytest.param(7.001, 0.0, 0.0, Retry(8, 7001, futile=False), id="a millisecond more is a second more"),
         pytest.param(0.0, 0.0, 0.0, Retry(1, 1000, futile=False), id="never zero"),
         pytest.param(50.0, 20.0, 1.0, Retry(60, 60000, futile=False), id="never over a minute"),
         pytest.param(60.0, 60.0, 0.0, Retry(30, 30000, futile=True), id="spread before the cap"),
@@ -108,6 +109,15 @@ def test_a_class_is_answered_for_or_its_default(asked, answered, note):
 def test_without_a_class_the_worst_is_answered_for():
     worst_last = replace(RED, classes=(BATCH, AGENT, CHAT))
     assert verdict_for(worst_last, None) == (AGENT, "")
+
+
+def test_without_a_class_the_default_is_answered_for_where_the_state_is_that_of_none():
+    assert verdict_for(replace(RED, state=Pressure.UNKNOWN), None) == (CHAT, "")
+
+
+@pytest.mark.parametrize(("later_s", "age"), [(-1.0, 0.0), (0.0, 0.0), (0.25, 0.25), (9.0, 9.0)])
+def test_a_decision_is_as_old_as_its_newest_reading_and_never_of_the_future(later_s, age):
+    assert age_s(RED, RED.observed_at + later_s) == age
 
 
 @given(decision=st.sampled_from(DECISIONS), late=st.floats(0, 1e4))

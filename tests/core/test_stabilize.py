@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.core.decision import Reason, Shaped
-from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, stabilize
+from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
+from scaler.core.windows import Extremes
 
 FEW = settings(max_examples=settings().max_examples // 4)
 CALM = Moment(
@@ -141,6 +142,60 @@ def test_an_edit_lets_the_number_stand_for_one_more_window():
 def test_an_edit_before_anything_was_published_changes_nothing():
     fresh = Stabilizer()
     assert reseed(fresh, 5.0) is fresh
+
+
+def test_an_edit_keeps_what_the_upscale_delay_has_seen():
+    shaper = Shaper(StabilizeSpec(upscale_delay_s=30.0))
+    shaper.see(0.0, 2)
+    shaper.see(10.0, 8)
+    assert reseed(shaper.memory, 20.0).ups == shaper.memory.ups
+
+
+YOUNG = Stabilizer(published=5, busy_at=1.0)
+
+
+def test_an_edit_of_what_has_seen_nothing_begins_both_windows_with_the_published_number():
+    now = ((7.0, 5.0),)
+    assert reseed(YOUNG, 7.0) == replace(YOUNG, downs=Extremes(stairs=now), ups=Extremes(-1, now))
+
+
+def test_a_time_in_which_nobody_looked_is_an_edit_that_ends_with_work():
+    assert roused(YOUNG, 7.0) == replace(reseed(YOUNG, 7.0), busy_at=7.0)
+
+
+def test_a_recommendation_that_may_be_too_small_is_no_evidence_for_a_smaller_number():
+    unsure: dict[str, bool] = {"unsure": True}
+    steps: list[tuple] = [(0.0, 5, {}), (59.0, 2, unsure), (60.0, 2, {}), (118.9, 2, {}), (119.0, 2, {})]
+    held = Reason.DOWNSCALE_WINDOW
+    assert published(steps) == [(5, None), (5, held), (5, held), (5, held), (2, None)]
+
+
+def test_one_that_asks_for_more_counts_for_what_it_asks():
+    steps: list[tuple] = [(0.0, 5, {}), (10.0, 9, {"unsure": True}), (69.9, 2, {}), (70.0, 2, {})]
+    assert [replicas for replicas, _ in published(steps)] == [5, 9, 9, 2]
+
+
+def test_a_floor_is_the_reason_where_less_is_asked_for_and_falls_like_load():
+    floor = {"floor": 6}
+    steps: list[tuple] = [
+        (0.0, 2, {}),
+        (1.0, 2, floor),
+        (2.0, 6, floor),
+        (3.0, 2, floor),
+        (4.0, 2, {}),
+        (62.9, 2, {}),
+        (63.0, 2, {}),
+    ]
+    held = Reason.DOWNSCALE_WINDOW
+    assert published(steps) == [
+        (2, None),
+        (6, Reason.FLOOR),
+        (6, None),
+        (6, Reason.FLOOR),
+        (6, held),
+        (6, held),
+        (2, None),
+    ]
 
 
 def test_what_is_owed_is_the_oldest_number_that_the_platform_has_not_reached():

@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,6 +169,7 @@ EDITS = st.lists(
 )
 
 
+@pytest.mark.fault("engine reports what is no number")
 @EXAMPLES
 @given(WORKLOADS, ABSURD, EDITS)
 def test_the_number_is_always_a_whole_one_within_zero_and_the_maximum(spec, story, edits):
@@ -176,6 +178,7 @@ def test_the_number_is_always_a_whole_one_within_zero_and_the_maximum(spec, stor
         assert 0 <= decision.desired <= bound(decision)
 
 
+@pytest.mark.fault("engine reports what is no number")
 @EXAMPLES
 @given(WORKLOADS, ABSURD)
 def test_no_rate_wait_or_share_is_ever_negative_or_not_a_number(spec, story):
@@ -205,6 +208,7 @@ def test_the_share_that_is_admitted_is_within_the_probe_and_one_and_one_while_al
         assert decision.blind or decision.state is not GREEN or set(ratios) == {1.0}
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 @EXAMPLES
 @given(WORKLOADS, ABSURD, EDITS)
 def test_blind_or_red_never_lowers_the_number_but_for_a_lower_maximum(spec, story, edits):
@@ -270,6 +274,7 @@ def test_a_colour_never_falls_within_its_dwell(spec, story):
             before = state
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 @EXAMPLES
 @given(WORKLOADS, ABSURD)
 def test_with_age_a_decision_fades_steadily_to_admitting_all(spec, story):
@@ -384,6 +389,7 @@ IDLE = stretches(
 )
 
 
+@pytest.mark.fault("engine restarts")
 @EXAMPLES
 @given(IDLE)
 def test_an_idle_service_has_no_phantom_load_whatever_its_replicas_do(story):
@@ -406,6 +412,7 @@ def test_an_idle_service_stays_at_its_minimum_for_hours():
 # --- No data -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("half the fleet is unreachable")
 @EXAMPLES
 @given(SENSIBLE, st.sets(st.sampled_from(NAMES), min_size=1))
 def test_replicas_that_fall_silent_never_scale_down_what_they_may_need(story, silent):

@@ -128,6 +128,7 @@ def test_other_edges_at_each_scrape_hide_the_latency_but_not_how_many_there_were
     assert (decision.estimate.throughput_per_s, decision.estimate.ttft_s) == (near(28.0), Absent.UNKNOWN)
 
 
+@pytest.mark.fault("engine stands still")
 def test_a_frozen_replica_is_red_though_another_does_not_tell():
     law, fleet = Law(workload()), engines(2, running=50.0)
     law.steady(60.0, *fleet, rate_per_s=4.0)
@@ -160,6 +161,7 @@ def test_an_idle_fleet_that_shows_no_histogram_yet_goes_down_to_its_minimum():
 # --- Counters that cannot be -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("counters go backwards or jump")
 @pytest.mark.parametrize("off", [-2.0, -5000.0, 1e5, 1e15])
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_counter_that_jumps_moves_neither_the_rate_nor_the_number(count, off):
@@ -176,6 +178,7 @@ def test_a_counter_that_jumps_moves_neither_the_rate_nor_the_number(count, off):
     assert "counter_doubted" not in codes(law.decisions[-1])
 
 
+@pytest.mark.fault("counters go backwards or jump")
 def test_two_processes_behind_one_address_are_no_load():
     law, young, old = Law(workload()), Engine("vip", running=5.0), Engine("vip", running=5.0)
     old.emit(50_000.0)
@@ -187,6 +190,7 @@ def test_two_processes_behind_one_address_are_no_load():
     assert {decision.desired for decision in law.decisions} == {1}
 
 
+@pytest.mark.fault("engine restarts")
 def test_a_restart_counts_at_once():
     law, fleet = Law(workload()), engines(2, running=60.0)
     law.steady(60.0, *fleet, rate_per_s=5.0)
@@ -269,6 +273,7 @@ def test_slow_tokens_are_seen_at_any_beat(tick_s):
     assert (decision.estimate.tpot_before_s, decision.state) == (near(0.3, abs=0.2), Pressure.YELLOW)
 
 
+@pytest.mark.fault("event loop stalls")
 @pytest.mark.parametrize("gap_s", [11.0, 30.0, 120.0, 310.0, 600.0, 3600.0, 86400.0])
 @pytest.mark.parametrize("quiet", [False, True])
 @pytest.mark.parametrize("profile", [Profile(100.0, 8.0), Profile(100.0)], ids=["load-tested", "concurrency-only"])
@@ -285,6 +290,7 @@ def test_nothing_falls_when_the_process_stood_still(profile, quiet, gap_s):
     assert max(decision.estimate.offered_per_s for decision in after) <= 56.0 + 1e-6
 
 
+@pytest.mark.fault("event loop stalls")
 def test_a_standstill_is_no_idle_time():
     law = Law(workload(scaling=ScalingSpec(min_replicas=0), stabilize=StabilizeSpec(10.0, 10.0, idle_s=100.0)))
     law.steady(50.0, Engine())
@@ -295,6 +301,7 @@ def test_a_standstill_is_no_idle_time():
 # --- One that stands still ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault("engine stands still")
 @pytest.mark.parametrize("stuck", [1, 5])
 def test_replicas_that_stand_still_while_others_flow_are_named(stuck):
     law, fleet = Law(workload(classes=(STRICT,))), engines(8, running=50.0, generation=0.0)

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from scaler.control.ports import Snapshot
-from scaler.core.model import WorkloadKey
+from scaler.core.model import GpuPhase, GpuUse, WorkloadKey
 from scaler.demo.cluster import FleetReplicas, fleet_process
 from scaler.demo.fleet import Fleet, FleetPlan, Member, Stage, control_app, victims
-from scaler.demo.scenario import MODEL
+from scaler.demo.scenario import GPU, MODEL
 
 KEY = WorkloadKey("demo", "llm")
 PATIENCE_S = 10.0
@@ -127,6 +127,18 @@ async def test_only_its_own_workload_is_known_and_only_once_it_was_seen() -> Non
         assert up.replicas.scale_status() is None
         await up.replicas.refresh()
         assert up.replicas.snapshot(WorkloadKey("demo", "other")) is None
+
+
+async def test_every_replica_holds_a_gpu_from_its_start_to_its_end() -> None:
+    async with running(2, start_s=60.0, linger_s=60.0) as up:
+        await up.replicas.scale(1)
+        await up.replicas.scale(3)
+        await up.replicas.refresh()
+        assert up.seen.replicas.gpus == {
+            GpuUse(GPU, GpuPhase.SERVING): 1,
+            GpuUse(GPU, GpuPhase.DRAINING): 1,
+            GpuUse(GPU, GpuPhase.STARTING): 2,
+        }
 
 
 async def test_a_scale_that_is_no_number_is_refused() -> None:

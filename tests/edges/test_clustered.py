@@ -29,6 +29,7 @@ from tests.support.discovery import KINDS, QUICK, put, put_pod
 from tests.support.engines import OVERLOAD, PageEngine, listening
 from tests.support.kubernetes_api import KubernetesApi, kubernetes
 from tests.support.kubernetes_objects import Place
+from tests.support.law import near
 
 KEY = WorkloadKey("prod", "llama")
 PROFILES = {"tiny": {"safe_concurrency": 4, "safe_rate_per_s": 1.0, "unloaded_ttft_s": 0.1}}
@@ -209,6 +210,22 @@ async def test_a_trigger_that_is_wrong_says_so_where_people_look():
     assert outcome == Pending(KEY, "headrom: unknown key, did you mean headroom?")
 
 
+async def test_a_trigger_that_is_edited_to_something_wrong_says_so_while_the_last_good_one_stands_and_until_it_is_mended():
+    async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(PageEngine()) as address:
+        put_llama(api, address, headroom="0.5")
+        async with scaler(api) as bound:
+            await decided(bound)
+            put_llama(api, address, headrom="0.2")
+            wrong = await decided(bound, lambda d: d.findings)
+            put_llama(api, address, headroom="0.2")
+            mended = await decided(bound, lambda d: not d.findings)
+    assert [finding.text for finding in wrong.findings] == [
+        "its ScaledObject was edited and cannot be used: headrom: unknown key, did you mean headroom?; the last good trigger stands"
+    ]
+    assert (wrong.estimate.capacity.target, mended.estimate.capacity.target) == (2.0, near(3.2))
+
+
+@pytest.mark.fault("API server is gone")
 async def test_while_the_api_server_is_gone_the_engines_are_read_and_keda_is_answered():
     async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(PageEngine(OVERLOAD)) as address:
         put_scaler(api, "scaler-0")
@@ -223,6 +240,7 @@ async def test_while_the_api_server_is_gone_the_engines_are_read_and_keda_is_ans
     assert (value.value >= before.desired, later.estimate.ready, later.blind) == (True, 1, False)
 
 
+@pytest.mark.fault("process is killed")
 async def test_a_new_process_goes_on_where_the_last_one_stopped():
     engine = PageEngine(OVERLOAD)
     async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, listening(engine) as address:
@@ -239,6 +257,7 @@ async def test_a_new_process_goes_on_where_the_last_one_stopped():
     assert (after.desired >= last.desired, after.state) == (True, last.state)
 
 
+@pytest.mark.fault("two scalers at once")
 async def test_two_pods_answer_alike_and_keda_is_led_to_one_of_them_at_any_time():
     async with kubernetes(KubernetesApi(resources=list(KINDS))) as api, AsyncExitStack() as stack:
         address = await stack.enter_async_context(listening(PageEngine(OVERLOAD)))

@@ -13,7 +13,7 @@ import aiohttp
 import grpc
 import pytest
 
-from scaler.api.doors import Cap, ConnectionCaps, Listener, opened
+from scaler.api.doors import Cap, ConnectionCaps, Listener, answering, opened
 from scaler.app import Bound, Wiring, running
 from scaler.errors import ConfigError
 from scaler.settings import Ports, parse_configuration, read_ports
@@ -89,7 +89,7 @@ async def test_a_host_that_is_not_ours_is_not_called_a_port_in_use(host):
 
 
 class Held(asyncio.Protocol):
-    """Keeps a connection, and answers a byte with a byte."""
+    """Keeps a connection, and answers a byte with a byte: each is a whole request."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -100,7 +100,8 @@ class Held(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         assert self.transport is not None
-        self.transport.write(data)
+        with answering(self.transport, 0):
+            self.transport.write(data)
 
 
 @asynccontextmanager
@@ -113,7 +114,7 @@ async def held(cap: Cap) -> AsyncIterator[int]:
         await listener.close()
 
 
-async def test_beyond_the_cap_the_connection_that_was_silent_longest_makes_way():
+async def test_beyond_the_cap_the_connection_that_asked_longest_ago_makes_way():
     crowded: list[str] = []
     async with held(Cap(2, lambda: crowded.append("out"))) as port:
         talking = await asyncio.open_connection("127.0.0.1", port)
@@ -149,4 +150,7 @@ async def test_a_connection_that_ended_takes_no_place():
 @pytest.mark.parametrize("files", [64, 128, 1024, 20_000, 1_048_576])
 def test_the_caps_leave_half_of_the_files_to_scrapes_and_the_process(files):
     caps = ConnectionCaps.within(files)
-    assert (caps.gate + caps.ops + caps.keda <= files // 2, min(caps.gate, caps.ops, caps.keda) >= 4) == (True, True)
+    assert (
+        caps.gate + caps.ops + caps.keda + caps.authz <= files // 2,
+        min(caps.gate, caps.ops, caps.keda, caps.authz) >= 4,
+    ) == (True, True)

@@ -227,6 +227,7 @@ async def test_a_pending_workload_admits_all_and_says_why():
                 "workload_state": "UNKNOWN",
                 "admit_ratio": 1.0,
                 "admit_per_s": None,
+                "gate": "off",
                 "retry_after_s": 0.0,
                 "reason": "pending",
                 "because": "no reading from llama-1 (connection refused)",
@@ -303,7 +304,10 @@ async def test_an_explanation_is_served_whole():
     async with serving(ops(view_of(made.red()))) as client, client.get(EXPLAIN) as response:
         told = await response.json()
         changes = [(one["before"], one["desired"]) for one in told.pop("changes")]
-    assert (response.status, told, changes) == (200, plain(explain(made.red(), 39.0)), [(None, 5)])
+        spec = told.pop("spec")
+    assert (response.status, told, changes, spec) == (
+        *(200, plain(explain(made.red(), 39.0)), [(None, 5)], plain(made.SPEC)),
+    )
 
 
 @pytest.mark.parametrize(

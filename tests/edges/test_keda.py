@@ -107,6 +107,7 @@ async def test_leaves_stream_metric_spec_unimplemented(keda) -> None:
 # --- What is not known is an error ---
 
 
+@pytest.mark.fault("process is killed")
 @pytest.mark.parametrize(
     ("published", "reason"),
     [
@@ -123,6 +124,7 @@ async def test_cold_it_refuses_values_with_the_reason_and_still_serves_the_spec(
     assert await failure(keda.client.is_active(LLAMA)) == expected
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 async def test_blind_answers_are_held_for_a_minute_and_then_refused(keda) -> None:
     of = spec()
     keda.board.publish(blind(of, observation(0.0, reading(running=250.0)), missing=(REFUSED,)))
@@ -136,6 +138,7 @@ async def test_blind_answers_are_held_for_a_minute_and_then_refused(keda) -> Non
     assert await keda.client.metric_spec(LLAMA) == MetricSpec(METRIC_NAME, 1.0)
 
 
+@pytest.mark.fault("bug in a tick")
 async def test_a_dead_loop_cannot_keep_its_last_decision_alive(keda) -> None:
     keda.board.publish(decision(spec()))
     keda.clock.now = 3600.0
@@ -160,6 +163,7 @@ async def test_is_active_says_what_was_decided(keda) -> None:
     assert await keda.client.metrics(LLAMA) == MetricValue(METRIC_NAME, 0.0)
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 @pytest.mark.parametrize(
     ("now", "is_blind"), [pytest.param(5.0, True, id="blind"), pytest.param(10.1, False, id="old")]
 )
@@ -176,6 +180,7 @@ async def test_refuses_to_serve_a_negative_number(keda) -> None:
     assert code is grpc.StatusCode.INTERNAL
 
 
+@pytest.mark.fault("engine reports what is no number")
 def test_every_value_is_finite_and_what_was_decided() -> None:
     with asyncio.Runner() as runner:
         context = edge()
@@ -201,6 +206,7 @@ async def ask(keda, asked: pb.GetMetricsRequest) -> pb.GetMetricsResponse:
     return await pb_grpc.ExternalScalerStub(keda.channel).GetMetrics(asked)
 
 
+@pytest.mark.fault("whole fleet is unreachable")
 def test_a_false_is_never_said_in_ignorance() -> None:
     known = (idle(), decision(spec()), outcome(spec(), observation(0.0, missing=(REFUSED,))))
     with asyncio.Runner() as runner:

@@ -191,6 +191,7 @@ async def until_open(keda, count: int = 1) -> None:
 # --- Many, abandoned, unread ---
 
 
+@pytest.mark.fault("reconnect storm")
 async def test_two_hundred_open_streams_do_not_starve_unary_calls() -> None:
     async with edge(pace=ONLY_EVENTS) as keda:
         keda.board.publish(ACTIVE)
@@ -202,6 +203,7 @@ async def test_two_hundred_open_streams_do_not_starve_unary_calls() -> None:
         assert {await call.code() for call in calls} == {grpc.StatusCode.OK}
 
 
+@pytest.mark.fault("reconnect storm")
 async def test_connections_that_come_and_go_leave_nothing_behind() -> None:
     async with edge(pace=Pace(SHORT_S, SHORT_S)) as keda:
         keda.board.publish(ACTIVE)
@@ -279,6 +281,7 @@ async def test_callers_are_sent_elsewhere_before_the_streams_end() -> None:
         assert await stream.code() is grpc.StatusCode.OK
 
 
+@pytest.mark.fault("SIGTERM under load")
 async def test_a_stream_opened_while_stopping_ends_with_ok_and_without_a_word() -> None:
     async with edge(pace=ONLY_EVENTS) as keda:
         keda.board.publish(ACTIVE)

@@ -129,6 +129,7 @@ async def test_a_refusal_by_admission_is_said_in_its_own_words():
     )
 
 
+@pytest.mark.fault("API server falls silent")
 async def test_an_answer_that_never_comes_is_not_waited_for():
     async with talking(Bounds(call_s=0.2)) as (api, client):
         api.hang()
@@ -188,6 +189,7 @@ async def test_the_environment_sends_nothing_through_a_proxy(monkeypatch):
         assert (await client.page(PODS)).items == ()
 
 
+@pytest.mark.fault("API server is gone")
 async def test_what_is_no_api_server_is_unreachable_and_not_an_empty_list():
     async with talking() as (api, client):
         api.put(f"{PODS}/a", {})

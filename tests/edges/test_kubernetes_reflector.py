@@ -86,6 +86,7 @@ async def test_a_live_watch_is_in_contact_now():
         assert (mirror.reflector.contact_at, mirror.reflector.why) == (4000.0, "")
 
 
+@pytest.mark.fault("API server is gone")
 async def test_an_api_server_that_is_away_leaves_what_was_known_and_its_age():
     async with mirroring(pods="ab") as mirror:
         await mirror.until_live()
@@ -103,6 +104,7 @@ async def test_an_api_server_that_is_away_leaves_what_was_known_and_its_age():
         assert mirror.api.count("list", "pods") == 1
 
 
+@pytest.mark.fault("API server falls silent")
 async def test_an_api_server_that_falls_silent_was_last_heard_with_its_last_event():
     async with mirroring(pods="a", bounds=BOUNDS) as mirror:
         await mirror.until_live()
@@ -220,6 +222,7 @@ async def test_a_server_in_trouble_is_asked_again_later():
         await mirror.until_mirrored()
 
 
+@pytest.mark.fault("an object cannot be read")
 async def test_an_object_that_cannot_be_read_is_named_and_hides_no_other():
     def keep(item: Json) -> str:
         return item["spec"]["nodeName"]
@@ -230,6 +233,7 @@ async def test_an_object_that_cannot_be_read_is_named_and_hides_no_other():
         mirror.api.put(f"{PODS}/c", {"spec": {"nodeName": "n"}})
         await mirror.api.until(lambda: set(mirror.reflector.items) == {"prod/a", "prod/c"})
         assert dict(mirror.reflector.faults) == {"prod/b": "KeyError: 'spec'"}
+        assert mirror.reflector.unreadable == f"1 of {PODS} cannot be read, prod/b among them: KeyError: 'spec'"
 
         mirror.api.put(f"{PODS}/b", {"spec": {"nodeName": "n"}})
         mirror.api.put(f"{PODS}/c", {})
@@ -237,4 +241,4 @@ async def test_an_object_that_cannot_be_read_is_named_and_hides_no_other():
         assert set(mirror.reflector.faults) == {"prod/c"}
 
         mirror.api.delete(f"{PODS}/c")
-        await mirror.api.until(lambda: not mirror.reflector.faults)
+        await mirror.api.until(lambda: not mirror.reflector.faults and not mirror.reflector.unreadable)

@@ -35,6 +35,7 @@ class Script:
     lasts_s: float = 0.0
     lists_at: list[float] = field(default_factory=list)
     watches_at: list[float] = field(default_factory=list)
+    unanswered_s: float = 0.0
 
     async def page(self, path: str, *, selector: str = "", token: str = "") -> Page:
         self.lists_at.append(now())
@@ -176,3 +177,18 @@ async def test_what_is_no_object_changes_nothing():
     ]
     script = Script(lambda: Page((pod("a", 5),), "10"), [(strange, None), ((), None)])
     assert dict((await reflected(script)).items) == {"prod/a": pod("a", 5)}
+
+
+@pytest.mark.fault("API server falls silent")
+@pytest.mark.parametrize(
+    ("unanswered_s", "contact_at", "why"),
+    [
+        pytest.param(0.0, 30.0, "", id="answers"),
+        pytest.param(2.0, 28.0, "", id="is slow"),
+        pytest.param(20.0, 10.0, "the API server answers nothing (for 20 s)", id="silent"),
+    ],
+)
+async def test_an_open_watch_is_in_contact_only_as_long_as_calls_are_answered(unanswered_s, contact_at, why):
+    script = Script(watches=[((), None)], lasts_s=60.0, unanswered_s=unanswered_s)
+    reflector = await reflected(script, 30.0)
+    assert (reflector.contact_at, reflector.why) == (contact_at, why)

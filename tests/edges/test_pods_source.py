@@ -130,6 +130,7 @@ BOMB = gzip.compress(bytes(50_000_000))
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
+@pytest.mark.fault("HTML, JSON or a redirect for a page", "gzip bomb or endless page", "half a page")
 @pytest.mark.parametrize(
     ("handler", "why"),
     [
@@ -164,6 +165,7 @@ async def test_an_answer_that_is_no_page_is_missing_with_the_reason(handler, why
         assert await read_one(address) == missing(why)
 
 
+@pytest.mark.fault("HTML, JSON or a redirect for a page")
 async def test_a_redirect_is_not_followed():
     visits = []
 
@@ -229,6 +231,7 @@ async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 
+@pytest.mark.fault("engine dies", "half a page")
 @pytest.mark.parametrize(
     ("handler", "why"),
     [
@@ -246,6 +249,7 @@ async def test_a_broken_connection_is_missing_with_the_reason(handler, why):
         assert await read_one(address) == missing(why)
 
 
+@pytest.mark.fault("engine dies")
 async def test_a_port_that_nobody_listens_on_is_connection_refused():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
@@ -266,6 +270,7 @@ async def test_a_port_without_tls_where_the_platform_says_https_is_missing_with_
         assert await read_one(address, "https") == missing("no TLS there; set scrape.default.scheme to http")
 
 
+@pytest.mark.fault("engine hangs")
 async def test_a_black_hole_costs_its_own_reading_only_and_leaves_nothing_behind():
     hole = Hole()
     async with tcp(hole) as dark, http(healthy) as address, pods(timeout_s=1.0) as source:
@@ -279,6 +284,7 @@ async def test_a_black_hole_costs_its_own_reading_only_and_leaves_nothing_behind
     assert (scrape, ours) == (Scrape((busy("pod-1"),), (Missing("pod-0", "timeout after 1 s"),)), [])
 
 
+@pytest.mark.fault("half a page")
 async def test_a_page_that_stops_half_way_is_a_timeout():
     async def half(request):
         response = web.StreamResponse()
@@ -291,6 +297,7 @@ async def test_a_page_that_stops_half_way_is_a_timeout():
         assert await read_one(address, timeout_s=SILENT_S) == missing("timeout after 0.3 s")
 
 
+@pytest.mark.fault("engine hangs")
 async def test_a_black_hole_is_tried_once_a_pass_and_holds_one_connection():
     hole = Hole()
     async with tcp(hole) as dark, pods(timeout_s=SILENT_S) as source:
@@ -301,6 +308,7 @@ async def test_a_black_hole_is_tried_once_a_pass_and_holds_one_connection():
     assert (first, second, hole.came) == (missing("timeout after 0.3 s"), missing("timeout after 0.3 s"), 2)
 
 
+@pytest.mark.fault("engine hangs")
 async def test_replicas_that_were_late_are_asked_after_the_others():
     hole = Hole()
     async with tcp(hole) as dark, http(healthy) as address, pods(timeout_s=1.0, lanes=1) as source:

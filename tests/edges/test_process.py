@@ -12,13 +12,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
+import pytest
 
 from scaler.api.keda_client import AioKedaClient, ScaledObject
 from scaler.core.model import WorkloadKey
 from tests.support.engines import PageEngine, listening
 
 KEY = WorkloadKey("prod", "llama")
-SECTIONS = "classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, workloads"
+SECTIONS = "access, classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, workloads"
 ANY_PORT = {f"SLO_SCALER_{name}_PORT": "0" for name in ("KEDA", "GATE", "OPS", "AUTHZ")}
 CONFIGURATION = """
 profiles: {{tiny: {{safe_concurrency: 4, safe_rate_per_s: 1.0}}}}
@@ -62,6 +63,7 @@ async def serving(path) -> AsyncIterator[Scaler]:
         await process.communicate()
 
 
+@pytest.mark.fault("SIGTERM under load")
 async def test_sigterm_ends_streams_with_ok_and_the_process_with_0(tmp_path):
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(listening(PageEngine()))

@@ -43,6 +43,7 @@ OK = {"status": 200, "content_type": "application/json"}
 BAD = {"status": "error", "errorType": "bad_data", "error": "parse error"}
 
 
+@pytest.mark.fault("Prometheus is slow or gone")
 @pytest.mark.parametrize(
     ("response", "why"),
     [
@@ -126,6 +127,7 @@ async def test_an_endless_answer_is_left_at_the_limit():
         assert await read_one(fake.url) == missing("answer over 2000000 bytes")
 
 
+@pytest.mark.fault("Prometheus is slow or gone")
 async def test_an_answer_without_end_in_time_is_a_timeout():
     async with black_hole() as address:
         assert await read_one(f"http://{address}", SILENT_S) == missing("timeout after 0.3 s")
@@ -154,6 +156,7 @@ async def test_an_answer_that_is_cut_is_a_reason():
         assert await read_one(fake.url) == missing("answer cut short")
 
 
+@pytest.mark.fault("Prometheus is slow or gone")
 async def test_a_port_without_listener_is_a_reason():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -189,6 +192,7 @@ async def test_a_token_of_several_lines_is_a_reason(tmp_path):
     assert found == missing("header or token is malformed")
 
 
+@pytest.mark.fault("Prometheus is slow or gone")
 async def test_a_slow_prometheus_does_not_keep_the_readers_beyond_the_limit():
     async with black_hole() as address:
         api = PrometheusApi(PrometheusSettings(f"http://{address}", timeout_s=SILENT_S), perf_counter)

@@ -86,6 +86,7 @@ async def test_a_pod_that_stays_away_leaves_when_its_last_sample_is_stale():
     assert gone == snapshot("a", at=1060.0)
 
 
+@pytest.mark.fault("Prometheus answers with nothing")
 async def test_a_fleet_that_vanishes_whole_is_not_an_empty_fleet():
     async with watching(FakePrometheus()) as watched:
         await watched.later(0.0, pod("a"), pod("b"))
@@ -95,6 +96,7 @@ async def test_a_fleet_that_vanishes_whole_is_not_an_empty_fleet():
     assert gone == snapshot("a", "b", at=1030.0)
 
 
+@pytest.mark.fault("Prometheus answers in part")
 async def test_nobody_leaves_while_answers_are_partial_or_fail():
     async with watching(FakePrometheus()) as watched:
         await watched.later(0.0, pod("a"), pod("b"))
@@ -127,7 +129,7 @@ async def test_why_there_is_no_snapshot_is_said():
         nameless = watched.replicas.snapshot(QUIET), watched.replicas.why(QUIET)
 
         assert unasked == "Prometheus has not answered yet"
-        assert unseen == "Prometheus sees no pod in prod that serves tiny"
+        assert unseen == "Prometheus sees no pod in prod that serves the model in modelName"
         assert failed == "Prometheus: status is not success"
         assert watched.replicas.why(KEY) == ""
         assert nameless == (None, "nothing tells which replicas there are: set modelName, or name targets")
@@ -181,6 +183,7 @@ async def test_demand_is_what_the_gateway_counts_for_a_workload():
     ]
 
 
+@pytest.mark.fault("Prometheus answers with nothing")
 @pytest.mark.parametrize(
     ("result", "why"),
     [

@@ -21,7 +21,8 @@ from scaler.api.openapi import SCHEMAS
 from scaler.api.render import history_body
 from scaler.api.status import POLICY
 from scaler.api.view import View
-from scaler.api.workload_page import workload_page
+from scaler.api.workload_page import Lately, workload_page
+from scaler.control.changes import Changes
 from scaler.control.history import Point
 from scaler.core.decision import Decision, Finding, Pending, QueueWait
 from scaler.core.explain import binding
@@ -147,6 +148,26 @@ async def test_the_page_of_one_workload_explains_its_number():
     ]
 
 
+async def test_the_page_of_one_workload_tells_the_changes_of_the_last_hour_the_newest_first():
+    view = view_of(made.green(), made.red())
+    async with serving(ops(view)) as client:
+        read = await fetched(client, ONE)
+    first, second = view.board.changes.since(made.KEY, 0.0)
+    heads = read.rows.index(["ago", "state", "replicas", "why"])
+    assert read.rows[heads + 1 : heads + 3] == [
+        ["0 min", "RED", f"{first.desired} → 5", second.because],
+        ["0 min", "GREEN", f"{first.desired}", first.because],
+    ]
+
+
+async def test_a_floor_and_an_annotated_gate_are_told_on_every_page():
+    notes = tuple(Finding(code, f"{code} is said") for code in ("floor", "gate_annotated"))
+    async with serving(ops(view_of(replace(made.green(), findings=notes)))) as client:
+        texts = [(await fetched(client, path)).text for path in ("/", ONE, "/v1/explain/prod/llama")]
+        texts.append(json.dumps(await (await client.get("/v1/explain/prod/llama")).json()))
+    assert [[f"{note.code} is said" in text for note in notes] for text in texts] == [[True, True]] * 4
+
+
 async def test_a_silent_replica_is_shown_with_its_reason():
     blind = replace(made.blind(), readings=(), missing=(Missing("llama-0", "connection refused"),))
     async with serving(ops(view_of(blind, now=57.0))) as client:
@@ -239,11 +260,18 @@ def hostile(text: str) -> Decision:
     )
 
 
+def lately(outcome: Decision | Pending) -> Lately:
+    changes = Changes()
+    if isinstance(outcome, Decision):
+        changes.add(outcome)
+    return Lately(changes.since(outcome.key, 0.0))
+
+
 def pages(outcome: Decision | Pending, faults: tuple[str, ...]) -> list[str]:
     return [
         page.listing([page.row(outcome, 39.0)], [page.state_of(outcome)], faults),
-        workload_page(outcome.key, outcome, 39.0, faults),
-        workload_page(outcome.key, None, 39.0, faults),
+        workload_page(outcome.key, outcome, 39.0, faults, lately(outcome)),
+        workload_page(outcome.key, None, 39.0, faults, Lately()),
     ]
 
 

@@ -136,6 +136,7 @@ async def test_the_soft_limit_of_files_is_raised_to_the_hard_one():
     assert soft == hard
 
 
+@pytest.mark.fault("log is not read")
 async def test_a_reader_of_the_log_that_stalls_stops_nothing():
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

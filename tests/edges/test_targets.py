@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from scaler.control.ports import Snapshot, Target
-from scaler.core.model import ReplicaSet, WorkloadKey
+from scaler.core.model import GpuPhase, GpuUse, ReplicaSet, WorkloadKey
 from scaler.sources.names import Lookups, Question, Resolver
 from scaler.sources.targets import ConfiguredReplicas, NamedTargets
 
@@ -32,6 +32,12 @@ async def test_named_addresses_are_the_ready_replicas():
             Target("10.0.0.8:8000", "10.0.0.8:8000"),
         ),
     )
+
+
+async def test_each_replica_holds_the_gpus_that_are_configured():
+    found = replicas(NamedTargets(("10.0.0.7:8000", "10.0.0.8:8000"), gpus={"H100": 4})).snapshot(KEY)
+    assert found is not None
+    assert found.replicas.gpus == {GpuUse("H100", GpuPhase.SERVING): 8}
 
 
 async def test_a_workload_that_is_not_configured_is_not_known():

@@ -23,6 +23,7 @@ def read(page: str):
     return select(VLLM, parse(page.encode(), Wanted.of(VLLM)), "llama-0", 0.0)
 
 
+@pytest.mark.fault("engine reports what is no number")
 @pytest.mark.parametrize("gauge", ["running", "waiting"])
 @pytest.mark.parametrize("value", [str(MOST_REQUESTS + 1), "1e15", "1e200", "1e308"])
 def test_more_requests_than_any_engine_holds_are_unknown_and_named(gauge, value):

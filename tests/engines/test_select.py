@@ -30,6 +30,7 @@ def joined(*pages: Samples) -> dict[str, list[Sample]]:
     return {name: [s for page in pages for s in page.get(name, ())] for page in pages for name in page}
 
 
+@pytest.mark.fault("engine reports what is no number")
 @pytest.mark.parametrize("value", [NAN, INF, -INF, -1.0], ids=["nan", "inf", "minus-inf", "negative"])
 def test_a_gauge_that_cannot_be_a_value_is_unknown_even_beside_a_good_rank(value):
     reading = vllm({"num_requests_running": lines(({"engine": "0"}, 3.0), ({"engine": "1"}, value))})
@@ -37,11 +38,13 @@ def test_a_gauge_that_cannot_be_a_value_is_unknown_even_beside_a_good_rank(value
     assert (reading.running, "running" in reading.absent) == (UNKNOWN, True)
 
 
+@pytest.mark.fault("engine reports what is no number")
 @pytest.mark.parametrize("value", [NAN, INF, -1.0], ids=["nan", "inf", "negative"])
 def test_a_counter_that_cannot_be_a_value_is_none(value):
     assert vllm({"generation_tokens_total": lines(({}, value))}).generation_tokens_total is None
 
 
+@pytest.mark.fault("engine reports what is no number")
 def test_ranks_whose_sum_is_no_number_are_unknown():
     reading = vllm({"num_requests_running": lines(({"engine": "0"}, 1.7e308), ({"engine": "1"}, 1.7e308))})
 
@@ -146,6 +149,7 @@ def test_ranks_without_a_common_edge_still_count():
     assert vllm(page).ttft == Histogram((), (9.0,), 7.0)
 
 
+@pytest.mark.fault("engine reports what is no number")
 @pytest.mark.parametrize(
     "page",
     [

@@ -298,10 +298,12 @@ def test_the_files_that_are_named_are_mounted(overlay):
     assert named == mounted(objects)
 
 
-def test_mtls_asks_callers_for_a_certificate():
-    tls = configuration(rendered(MTLS)).tls
-    assert tls is not None
-    assert tls.client_ca_file is not None
+def test_mtls_asks_callers_for_a_certificate_and_on_kedas_port_for_kedas():
+    configured = configuration(rendered(MTLS))
+    assert configured.tls is not None
+    assert configured.tls.client_ca_file is not None
+    shown = only(rendered(MTLS), "Certificate", "slo-scaler-client")["spec"]["commonName"]
+    assert configured.access.keda_names == {shown}
 
 
 def test_our_certificate_has_every_name_by_which_keda_may_call_us():

@@ -202,6 +202,13 @@ CONDITIONS = [
         {GREEN: each(2, 1, 0)},
         110,
     ),
+    fires(
+        "SloScalerOverruled",
+        {**OURS, "code": "gate_annotated"},
+        "gate_annotated, told by 1 pods for an hour: an annotation that somebody set in an emergency is still there.",
+        {f'slo_scaler_finding{{{W},code="gate_annotated"}}': "1+0x80"},
+        70,
+    ),
     Trial(
         "SloScalerDown",
         RUNNING | {"slo_scaler_leading": "0+0x20"},

@@ -160,6 +160,27 @@ def test_the_table_has_a_row_a_law_and_less_to_say_where_there_is_no_room():
     assert len({column.heading for column in COLUMNS}) == len(COLUMNS)
 
 
+def test_with_a_price_each_law_has_the_cost_of_a_million_tokens():
+    found = replace(small_replay(), price=2.0)
+    ours = found.ours
+    assert ours is not None
+    runs = [run.worth for run in ours.runs]
+    tokens = sum(each.prompt_tokens + each.generation_tokens for each in runs)
+    cost = sum(each.gpu_hours for each in runs) * 2.0 / tokens * 1e6
+    told: Any = body(found)
+    assert told["laws"][0]["cost"]["cost_per_million_tokens"] == pytest.approx(cost)
+    assert told["facts"]["price"] == "2 a GPU-hour"
+    assert f"{cost:.3g} per million tokens" in told["sentences"][1]
+    assert f"<td>{cost:.3g}</td>" in page(found, BY)
+
+
+def test_without_a_price_nothing_is_said_of_money():
+    told: Any = body(small_replay())
+    assert (told["laws"][0]["cost"]["cost_per_million_tokens"], "price" in told["facts"]) == (None, False)
+    assert "tokens per GPU-second" in told["sentences"][1]
+    assert "a million" not in page(small_replay(), BY)
+
+
 def test_the_body_is_json_with_all_that_is_told():
     found = small_replay()
     told: Any = body(found)

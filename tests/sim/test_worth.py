@@ -75,6 +75,9 @@ def test_each_request_counts_once_and_all_that_were_offered_count():
         gpu_hours=170 * 4 / 3600,
         mean_replicas=170 / 120,
         most_replicas=3,
+        starting_gpu_hours=30 * 4 / 3600,  # of b; c came after the traffic
+        prompt_tokens=4 * 100,
+        generation_tokens=4 * 10,
     )
 
 

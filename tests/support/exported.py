@@ -14,10 +14,11 @@ from scaler.control.board import Board
 from scaler.core.counted import ClassCounted, Counted
 from scaler.core.decision import Decision, Finding
 from scaler.core.gate import Why
-from scaler.core.model import Phase
+from scaler.core.model import GpuPhase, GpuUse, Observation, Phase, Reading, ReplicaSet
 from scaler.telemetry import Reporter
 from scaler.telemetry.certificates import OnCertificates
 from scaler.telemetry.conditions import OnConditions
+from scaler.telemetry.costs import OnCosts
 from scaler.telemetry.gauges import AtGates
 from scaler.telemetry.objectives import OnObjectives
 from tests.support import decisions as made
@@ -43,18 +44,27 @@ def page(*decisions: Decision) -> CollectorRegistry:
     for collector in (
         OnConditions(board),
         OnObjectives(board, lambda: (made.SPEC,)),
+        OnCosts(board.costs, lambda: {"H100": 2.5}),
         OnCertificates(Certificate()),
         AtGates(lambda: ((made.KEY, counted),), lambda: dict.fromkeys(Why, 0)),
     ):
         reporter.registry.register(collector)
     reporter.configured(())
     reporter.handled("GetMetrics", "OK", 0.01)
-    for decision in decisions:
+    for at, decision in enumerate(decisions):
         board.publish(decision)
+        board.costs.add(decision.key, _looked(float(at)))
         reporter.ticked(decision, 0.003)
         reporter.failed("GetMetrics", LookupError())
         generate_latest(reporter.registry)
     return reporter.registry
+
+
+def _looked(at: float) -> Observation:
+    """Two replicas with a GPU each, of which one starts, and what the other's engine has counted."""
+    gpus = {GpuUse("NVIDIA-H100-80GB-HBM3", phase): 1 for phase in (GpuPhase.STARTING, GpuPhase.SERVING)}
+    counted = Reading("llama-0", at, prompt_tokens_total=100 * at, generation_tokens_total=10 * at)
+    return Observation(at, ReplicaSet(("llama-0",), (), 2, at, gpus=gpus), (counted,))
 
 
 def under_pressure() -> CollectorRegistry:

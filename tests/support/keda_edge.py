@@ -1,20 +1,22 @@
 """The KEDA interface on a loopback port, with a real board and supervisor, and the ports behind them silent."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
 import grpc.aio
 
+from scaler.api.callers import Callers
+from scaler.api.certificates import Certificates
 from scaler.api.keda import KedaParts, KedaServicer, Pace
 from scaler.api.keda_client import AioKedaClient
 from scaler.api.keda_server import KedaServer, Listen
 from scaler.control.board import Board
 from scaler.control.loop import Parts
 from scaler.control.ports import Scrape
-from scaler.control.supervisor import Supervisor
+from scaler.control.supervisor import Limits, Supervisor
 from scaler.core.model import WorkloadKey
 from scaler.core.shadow import ShadowRole
 from scaler.core.step import WorkloadSpec
@@ -128,15 +130,18 @@ async def edge(
     parse=None,
     grace_s: float = 5.0,
     limit: int = 100_000,
+    in_namespace: int = 100_000,
     shadow: ShadowRole | None = None,
+    vouch: Callable[[WorkloadKey], str] = lambda _: "",
+    callers: Callers | None = None,
+    held: Certificates | None = None,
 ) -> AsyncIterator[Edge]:
     clock, board, rpcs, shutdown, silent = HandClock(), board or Board(), RpcLog(), asyncio.Event(), Silent()
-    supervisor = Supervisor(Parts(silent, silent, board, silent, clock), limit)
+    supervisor = Supervisor(Parts(silent, silent, board, silent, clock), lambda: Limits(limit, in_namespace))
     parse = parse or Parser()
-    servicer = KedaServicer(
-        KedaParts(board, supervisor, parse, clock, rpcs, shutdown, lambda _: shadow), pace or Pace()
-    )
-    server = KedaServer(servicer, shutdown, Listen(0, "127.0.0.1", grace_s))
+    given = KedaParts(board, supervisor, parse, clock, rpcs, shutdown, lambda _: shadow, callers or Callers(), vouch)
+    servicer = KedaServicer(given, pace or Pace())
+    server = KedaServer(servicer, shutdown, Listen(0, "127.0.0.1", grace_s, held))
     port = await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:

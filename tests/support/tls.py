@@ -59,12 +59,12 @@ class Authority:
         openssl("req", "-x509", *KEY_KIND, "-nodes", *subject, *extensions, "-days", str(self.days),
                 "-keyout", self._file("ca.key"), "-out", str(self.ca))  # fmt: skip
 
-    def issue(self, *, days: int = 1, names: str = NAMES) -> Issued:
-        """A certificate for a server or a client, with a key of its own."""
+    def issue(self, *, days: int = 1, names: str = NAMES, common: str | None = None) -> Issued:
+        """A certificate for a server or a client, with a key of its own. ``common``: its common name, else a number."""
         number = next(self._numbers)
         key, asked, cert, more = (self._file(f"{number}.{end}") for end in ("key", "csr", "crt", "ext"))
         Path(more).write_text(f"subjectAltName={names}\n")
-        openssl("req", *KEY_KIND, "-nodes", "-subj", f"/CN={number}", "-keyout", key, "-out", asked)
+        openssl("req", *KEY_KIND, "-nodes", "-subj", f"/CN={common or number}", "-keyout", key, "-out", asked)
         openssl("x509", "-req", "-in", asked, "-CA", str(self.ca), "-CAkey", self._file("ca.key"), "-CAcreateserial",
                 "-days", str(days), "-extfile", more, "-out", cert)  # fmt: skip
         return Issued(Path(cert), Path(key))

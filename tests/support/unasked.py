@@ -9,6 +9,9 @@ from scaler.cluster.api import Event, Json, Page
 class Unasked:
     """The ``Api`` protocol, of which each call is a failure of the test."""
 
+    unanswered_s = 0.0
+    local = False
+
     async def get(self, path: str) -> Json:
         raise AssertionError(f"get {path}")
 

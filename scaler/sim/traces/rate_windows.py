@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from scaler.core.written import number
 from scaler.sim.traces.text import LATEST_S, Text, rows
 from scaler.sim.traces.values import Assumed, Trace
 from scaler.sim.traffic import Rated, Rates, Stream
@@ -50,7 +51,5 @@ def _rates(text: Text) -> Rates:
 
 
 def _number(row: list[str], place: int) -> float:
-    try:
-        return float(row[place])
-    except (ValueError, IndexError):
-        return math.nan
+    value = number(row[place].strip()) if place < len(row) else None
+    return math.nan if value is None else value

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from scaler.core import written
 from scaler.errors import ConfigError
 from scaler.sim.traces.values import Assumed
 from scaler.sim.traffic import Arrival, Requests
@@ -92,6 +93,14 @@ def _object(line: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def plain(cell: str) -> float:
+    """The number in a cell. Raises ValueError."""
+    value = written.number(cell.strip())
+    if value is None:
+        raise ValueError("no number")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Which columns of a CSV make a request, in small letters; ``seconds`` reads a time. ``known``: there may be no other column."""
@@ -100,7 +109,7 @@ class Columns:
     prompt: str
     output: str
     request_class: str | None = None
-    seconds: Callable[[str], float] = float
+    seconds: Callable[[str], float] = plain
     known: bool = False
 
 
@@ -119,7 +128,7 @@ def requests(text: Text, columns: Columns, assumed: Assumed) -> tuple[Requests, 
     empty = 0
     for line, row in rows(text):
         try:
-            at, prompt, output = seconds(row[at_]), float(row[prompt_]), float(row[output_])
+            at, prompt, output = seconds(row[at_]), plain(row[prompt_]), plain(row[output_])
             name = row[class_].strip() if class_ is not None else ""
         except (ValueError, IndexError):
             raise _fault(text, columns, (line, row, header)) from None
@@ -179,7 +188,7 @@ def _fault(text: Text, columns: Columns, where: tuple[int, list[str], Sequence[s
         if not 0 <= _number(cells.get(name, ""), float) <= MOST_TOKENS:
             return text.fault(f"{name}: a number of tokens is needed here, up to {MOST_TOKENS:,}", line)
     if not abs(_number(cells.get(columns.at, ""), columns.seconds)) <= LATEST_S:
-        kind = "a number of seconds" if columns.seconds is float else "a time such as 2026-01-31 23:59:59.5"
+        kind = "a number of seconds" if columns.seconds is plain else "a time such as 2026-01-31 23:59:59.5"
         return text.fault(f"{columns.at}: {kind} is needed here", line)
     return text.fault(f"{columns.request_class}: missing; every row needs as many cells as the first line", line)
 
