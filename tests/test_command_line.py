@@ -10,16 +10,20 @@ import sys
 from itertools import product
 from pathlib import Path
 from shutil import which
+from typing import IO
 
 import pytest
 import typer.main
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from scaler.cli.commands import app
 from scaler.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = typer.main.get_command(app).commands
+GROUP = typer.main.get_command(app)
+assert isinstance(GROUP, TyperGroup)
+COMMANDS = GROUP.commands
 EXAMPLES = [
     line.partition("Example: ")[2]
     for command in COMMANDS.values()
@@ -134,15 +138,20 @@ def test_serve_at_a_terminal_says_where_it_is_asked_and_how_to_ask_why():
         env={**os.environ, **free},
     ) as serving:
         os.close(theirs)
-        serving.stdout.readline()
+        line_of(serving.stdout)
         serving.send_signal(signal.SIGINT)
-        serving.stdout.read()
+        serving.communicate()
     said = os.read(terminal, 4096).decode().splitlines()
     os.close(terminal)
     assert ([line.partition(" ")[0] for line in said], "explain NAMESPACE/NAME" in said[1]) == (
         ["slo-scaler:"] * 2,
         True,
     )
+
+
+def line_of(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
 
 
 def test_serve_elsewhere_logs_and_says_nothing_else():
@@ -154,7 +163,7 @@ def test_serve_elsewhere_logs_and_says_nothing_else():
         text=True,
         env={**os.environ, **free},
     ) as serving:
-        serving.stdout.readline()
+        line_of(serving.stdout)
         serving.send_signal(signal.SIGINT)
         said = serving.communicate()[1]
     assert (serving.returncode, said) == (0, "")

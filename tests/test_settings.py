@@ -332,7 +332,8 @@ def test_a_bad_file_is_refused_whole_and_says_why_until_it_is_mended(tmp_path):
     assert (refused, faults) == (
         None,
         (
-            "other: unknown key; known are access, classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, workloads",
+            "other: unknown key; known are access, classes, cluster, demand, prices, profiles, prometheus, scrape, server, tenants, "
+            "workloads",
         ),
     )
     assert (mended is not None, file.faults) == (True, ())

@@ -70,6 +70,7 @@ async def test_what_its_gates_counted_is_a_fact():
     view = replace(view_of(decisions.red()), asked=lambda key: Counted((counted,) if key == KEY else ()))
     async with serving(ops_app(Ops(view, CollectorRegistry(), lambda: True))) as client:
         live, _ = await asyncio.to_thread(ask, str(client._base_url), KEY)
+    assert live is not None
     assert live.asked == (counted,)
 
 
