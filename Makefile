@@ -77,7 +77,7 @@ fuzz: $(VENV)/.fuzz ## Hostile input by the thousand: properties, then a minute 
 	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile fuzz --timeout 1800 $(HOSTILE)
 	@$(BIN)/python -m tests.fuzz.harness
 
-mutants: $(VENV)/.fuzz ## Change the law in one place at a time, in build/mutants, and list what no test notices (an hour)
+mutants: $(VENV)/.fuzz ## Change the law in one place at a time, in build/mutants, and list what no test notices (hours)
 	@rm -rf build/mutants && mkdir -p build/mutants && cp -r scaler tests pyproject.toml README.md build/mutants/
 	@cd build/mutants && $(CURDIR)/$(BIN)/python -m mutmut run && $(CURDIR)/$(BIN)/python -m mutmut results
 

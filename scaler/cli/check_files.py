@@ -13,6 +13,7 @@ from scaler.cluster.api import Json
 from scaler.cluster.fields import strings, text
 from scaler.errors import ConfigError
 from scaler.settings import Configuration, parse_configuration
+from scaler.settings.file import VALUE_ERRORS
 from scaler.settings.sections import FileSections
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -77,6 +78,8 @@ def _documents(file: Path, body: str) -> list[Json]:
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(f"{file}: not YAML" + (f" in line {mark.line + 1}" if mark else "")) from None
+    except VALUE_ERRORS:
+        raise ConfigError(f"{file}: a value that YAML takes for a date or a number is none; put it in quotes") from None
     return [one for one in loaded if isinstance(one, dict)]
 
 

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from scaler.errors import ConfigError
+from scaler.settings.file import VALUE_ERRORS
 from scaler.sim.presets import PRESETS, Preset
 from scaler.sim.values import Coefficients, EngineLimits
 
@@ -61,10 +62,8 @@ def preset_named(name: str) -> Preset:
             f"--preset: no such kind of replica; there are {', '.join(PRESETS)}, and {name} is no file that `slo-scaler fit` wrote"
         )
     try:
-        file = _File.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        file = _File.model_validate(_loaded(path))
         limits = EngineLimits(**file.limits.model_dump())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"--preset: {path}: unreadable: {error}") from None
     except ValidationError as error:
         raise ConfigError(
             *(
@@ -75,3 +74,10 @@ def preset_named(name: str) -> Preset:
     except ValueError as error:
         raise ConfigError(f"--preset: {path}: limits: {error}") from None
     return Preset(Coefficients(**file.coefficients.model_dump()), limits, file.gpus)
+
+
+def _loaded(path: Path) -> object:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, *VALUE_ERRORS) as error:
+        raise ConfigError(f"--preset: {path}: unreadable: {error}") from None

@@ -133,6 +133,11 @@ def test_a_configmap_is_the_configuration_that_it_holds(tmp_path):
     [
         ("a: [", (), "{folder}/x.yaml: not YAML in line 1"),
         (
+            "a: 2026-13-45",
+            (),
+            "{folder}/x.yaml: a value that YAML takes for a date or a number is none; put it in quotes",
+        ),
+        (
             "kind: Service\napiVersion: v1",
             (),
             "PATHS: no ScaledObject there has a trigger of type external; name one, or --workload NAMESPACE/NAME",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.core.decision import Reason, Shaped
-from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, stabilize
+from scaler.core.stabilize import Moment, Stabilizer, StabilizeSpec, reseed, roused, shape, stabilize
 from scaler.core.windows import Extremes
 
 FEW = settings(max_examples=settings().max_examples // 4)
@@ -196,6 +196,27 @@ def test_a_floor_is_the_reason_where_less_is_asked_for_and_falls_like_load():
         (6, held),
         (2, None),
     ]
+
+
+def test_a_number_that_red_need_not_hold_is_not_said_to_be_held():
+    assert published([(0.0, 5, {}), (100.0, 5, {"red": True})])[1] == (5, None)
+
+
+def test_a_restart_with_a_replica_and_no_work_waits_for_the_idle_time():
+    idle = {"current": 1, "busy": False, "min_replicas": 0}
+    steps = [(0.0, 0, idle), (60.0, 0, idle), (99.9, 0, idle), (100.0, 0, idle)]
+    assert published(steps) == [(1, Reason.START), (1, Reason.NOT_IDLE), (1, Reason.NOT_IDLE), (0, None)]
+
+
+def test_at_zero_a_recommendation_that_may_be_too_small_is_evidence_for_zero():
+    zero = replace(CALM, recommended=0, current=0, min_replicas=0, busy=False, unsure=True)
+    memory, _ = stabilize(StabilizeSpec(), Stabilizer(published=0), zero)
+    assert memory.downs.extreme() == 0.0
+
+
+def test_what_was_published_is_made_again_from_its_inputs():
+    _, shaped = stabilize(StabilizeSpec(), Stabilizer(published=9), replace(CALM, recommended=9, max_replicas=3))
+    assert (shaped.replicas, shape(shaped.inputs)) == (3, shaped)
 
 
 def test_what_is_owed_is_the_oldest_number_that_the_platform_has_not_reached():

@@ -276,7 +276,7 @@ def test_edges_that_only_one_contributor_has_are_left_out():
         pytest.param([0.0, 10.0, 10.0], 0.5, Quantile(1.5, 1.0, 2.0, 10.0), id="second-bucket"),
         pytest.param([0.0, 0.0, 10.0], 0.5, Quantile(2.0, 2.0, math.inf, 10.0), id="beyond-the-last-edge"),
         pytest.param([0.0, 10.0, 10.0], 0.0, Quantile(1.0, 0.0, 1.0, 10.0), id="the-lowest-of-an-empty-bucket"),
-        pytest.param([2.0, 10.0, 10.0], 0.6, Quantile(1.5, 1.0, 2.0, 10.0), id="what-lies-below-is-not-in-the-bucket"),
+        pytest.param([2.0, 6.0, 10.0], 0.4, Quantile(1.5, 1.0, 2.0, 10.0), id="what-lies-below-is-not-in-the-bucket"),
         pytest.param([2.0, 10.0, 10.0], 1.0, Quantile(2.0, 1.0, 2.0, 10.0), id="the-highest"),
     ],
 )
