@@ -5,7 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from bench import backpressure, decisions, gateways, memory, parse, prometheus, replay, replica, rpc, study, tick
+from bench import (
+    backpressure,
+    decisions,
+    floods,
+    gateways,
+    memory,
+    parse,
+    prometheus,
+    replay,
+    replica,
+    rpc,
+    scale,
+    soak,
+    study,
+    tick,
+)
 
 BENCHES: Mapping[str, Callable[[], list[str]]] = {
     "parse": parse.run,
@@ -25,12 +40,17 @@ LONG: Mapping[str, Callable[[], list[str]]] = {
 }
 """Those that take from ten minutes to more than an hour: only by name."""
 
+PROGRAMS: Mapping[str, Callable[[list[str]], int]] = {"scale": scale.main, "soak": soak.main, "floods": floods.main}
+"""Those that have options, and an exit code: by name, and alone."""
+
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks, without names all that are not long; 2 for a name that is not one."""
+    if names and names[0] in PROGRAMS:
+        return PROGRAMS[names[0]](names[1:])
     known = {**BENCHES, **LONG}
     if unknown := [name for name in names if name not in known]:
-        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join([*known, *PROGRAMS])}", file=sys.stderr)
         return 2
     for name in names or BENCHES:
         print(f"== {name}")

@@ -24,7 +24,7 @@ BACKLOG = 128
 BURST = 64
 """How many connections are taken in one go, before others get their turn."""
 PAUSE_S = 0.5
-MOST_UNASKED_BYTES = 32 << 20
+MOST_UNASKED_BYTES = 16 << 20
 """Of requests without an end, over all connections of a listener: aiohttp alone would keep 8 MiB of headers of each."""
 BODY_OF_UNKNOWN_LENGTH = 1 << 20
 SWEEPS = 3
@@ -226,7 +226,7 @@ class Listener:
 
 @contextmanager
 def answering(transport: asyncio.BaseTransport | None, body: int | None) -> Iterator[None]:
-    """A request that came on the transport has its whole head and is answered meanwhile. ``body`` is its length, None if only its end tells."""
+    """A request that came on the transport has its whole head, and is answered meanwhile. ``body`` is its length, None if unknown."""
     protocol = None if transport is None or transport.is_closing() else transport.get_protocol()
     if not isinstance(protocol, _Connection):
         yield

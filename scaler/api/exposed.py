@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 
 from scaler.api.view import Handler
 
-SLICE = 250
-"""Samples written in one go: some milliseconds."""
+SLICE = 100
+"""Samples written in one go: a millisecond or two."""
 OPENMETRICS_END = b"# EOF\n"
 _TOLD_APART = ("_created", "_gsum", "_gcount")
 """Samples that the text format puts under a heading of their own, after the others of the family: such a family is small, and not cut."""
