@@ -16,7 +16,7 @@ ELSEWHERE = ("minReplicas", "maxReplicas", *SECRET_KEYS)
 
 @check(
     "T01",
-    remedy="correct each key named; docs/slo-scaler.yaml and the README list what there is",
+    remedy="correct each key named; docs/reference.md lists what there is",
     docs="docs/slo-scaler.yaml",
 )
 def trigger_understood(facts: Facts) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ MEANINGS = (
     ),
 )
 """What gRPC says in lower case, and what that means; the first that fits."""
+OWN_WORDS = re.compile(r"[\w.-]+/[\w.-]+: ")
+"""How the scaler's own reasons begin: with the workload. They may name a refused connection, too, that of an engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ def channel(address: str, tls: Secured) -> grpc.Channel:
 def silence(failure: RpcFailed, address: str, tls: Secured) -> str:
     """What a failed call means. gRPC has one code for all that keeps a connection from being made, so its words are read."""
     if failure.code.name != "UNAVAILABLE":
+        return failure.details
+    if OWN_WORDS.match(failure.details):
         return failure.details
     said = failure.details.lower()
     meant = next((meant for signs, meant in MEANINGS if any(sign in said for sign in signs)), None)

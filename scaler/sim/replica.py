@@ -171,6 +171,7 @@ class Replica:
             running=float(self.running),
             waiting=float(self.waiting),
             kv_usage_ratio=self.kv_usage_ratio,
+            prompt_tokens_total=float(counters.prompt_tokens),
             generation_tokens_total=float(counters.generation_tokens),
             preemptions_total=float(counters.preemptions),
             rejections_total=0.0,  # an engine without an admission limit queues instead

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
@@ -12,8 +13,10 @@ from typer.testing import CliRunner
 from scaler.api.certificates import Certificates
 from scaler.api.http import Ops, ops_app
 from scaler.api.keda import KedaParts, KedaServicer, Pace
+from scaler.api.keda_client import RpcFailed
 from scaler.api.keda_server import KedaServer, Listen
 from scaler.cli.commands import app
+from scaler.cli.reach import Secured, silence
 from scaler.control.board import Board
 from scaler.control.loop import Parts
 from scaler.control.supervisor import Supervisor
@@ -113,3 +116,12 @@ async def test_nobody_there_says_how_to_bring_a_scaler_here():
     _, answer = await explained(NOBODY)
     forward = "kubectl -n slo-scaler port-forward deploy/slo-scaler 6000 8081"
     assert (forward in answer["keda"]["details"], forward in answer["explanation"]["error"]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "why", ["connection refused", "socket closed", "certificate_verify_failed", "failed to connect"]
+)
+def test_what_the_scaler_says_of_an_engine_is_not_taken_for_a_port_that_is_silent(why):
+    said = f"prod/llama: no reading from 127.0.0.1:8000 ({why})"
+    failure = RpcFailed(grpc.StatusCode.UNAVAILABLE, said)
+    assert silence(failure, "127.0.0.1:6000", Secured()) == said

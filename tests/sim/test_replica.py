@@ -145,6 +145,7 @@ def test_a_reading_is_what_a_scrape_of_a_real_engine_says() -> None:
         observed_at=3.5,
         running=2.0,
         waiting=0.0,
+        prompt_tokens_total=8.0,
         kv_usage_ratio=0.09,  # 5 tokens decoding, 4 in prefill
         generation_tokens_total=2.0,
         preemptions_total=0.0,
