@@ -18,7 +18,6 @@ from tests.manifests.rendering import (
     COMPONENTS,
     MANIFESTS,
     OVERLAYS,
-    ROOT,
     Json,
     documents,
     fragments,
@@ -168,14 +167,14 @@ def test_what_an_object_refers_to_exists_with_all_components(everything):
 
 def test_an_overlay_as_the_readme_shows_it_renders(tmp_path):
     (shown,) = [part for part in fragments(MANIFESTS / "README.md") if part.get("kind") == "Kustomization"]
-    mine, configured = tmp_path / "my-overlay", MANIFESTS / MTLS / "slo-scaler.yaml"
+    mine, configured = tmp_path / "my-overlay", MANIFESTS / "base/slo-scaler.yaml"
     mine.mkdir()
     (mine / "kustomization.yaml").write_text(yaml.safe_dump(shown), encoding="utf-8")
     (mine / "slo-scaler.yaml").write_text(configured.read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / "slo-scaler").symlink_to(ROOT)
+    (tmp_path / "manifests").symlink_to(MANIFESTS)
     objects = documents(rendered_text(mine))
     assert container(objects)["image"] == f"registry.example.org/slo-scaler:{__version__}"
-    assert configuration(objects) == configuration(rendered(MTLS))
+    assert configuration(objects) == configuration(rendered(CLUSTER_WIDE))
     assert references(objects) - provided(objects) == set()
 
 
