@@ -210,6 +210,8 @@ def summed(histograms: tuple[Histogram, ...]) -> Histogram | None:
     if not histograms:
         return None
     first, *others = histograms
+    if not others:
+        return first
     if all(histogram.edges == first.edges for histogram in others):
         columns = zip(*[histogram.counts for histogram in histograms], strict=True)
         return Histogram(first.edges, tuple(map(sum, columns)), sum([histogram.sum for histogram in histograms]))
