@@ -14,9 +14,10 @@ RUN python -m pip install --require-hashes -r build.txt \
  && python -m pip --python /opt/slo-scaler uninstall --yes dateparser python-dateutil pytz regex tzdata tzlocal
 COPY pyproject.toml README.md ./
 COPY scaler ./scaler
-# The wheel is made with the locked setuptools, so nothing unlisted is fetched.
+# The wheel is made with the locked setuptools, so nothing unlisted is fetched. What only type checkers and compilers read stays out.
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
- && python -m pip --python /opt/slo-scaler install --no-compile --no-deps --no-index wheels/*.whl
+ && python -m pip --python /opt/slo-scaler install --no-compile --no-deps --no-index wheels/*.whl \
+ && find /opt/slo-scaler -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' \) -delete
 # Importing every module proves that none is missing, and leaves the bytecode of just what is used. That halves the time to
 # start: the base image has no bytecode even of the standard library, and a read-only file system could not keep any.
 ENV PYTHONPYCACHEPREFIX=/opt/slo-scaler/bytecode
